@@ -1,0 +1,24 @@
+"""An agent that acts by writing Python into a real IPython kernel.
+
+The names below are loaded when they are first used, so that a kernel process, which imports this package for
+its `inkernel` room, never loads a model library.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codeact_kernel.agent import Agent as Agent
+    from codeact_kernel.agent import Run as Run
+
+__version__ = "0.1.0"
+__all__ = ["Agent", "Run", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Agent", "Run"):
+        from codeact_kernel import agent
+
+        return getattr(agent, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

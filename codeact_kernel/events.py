@@ -1,0 +1,241 @@
+"""What happens in a run, in order, as frozen values.
+
+Comes in: nothing. Goes out: the `Event` union. The agent's loop makes them; the transcript, the record, the
+command line and a caller of `Agent.stream` read them. Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from codeact_kernel.blocks import Block, BlockResult, Fault, Output, Part
+from codeact_kernel.messages import ToolCall, Usage
+
+StopReason = Literal["answered", "limit", "cancelled", "failed"]
+ReportKind = Literal["run_code_result", "agent_result", "running", "note", "reminder", "fault"]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One thing that the model gets to read: a result, a heartbeat, a note, a reminder, a fault of its reply."""
+
+    kind: ReportKind
+    body: str
+    id: str | None = None
+    """The block or agent that it is about."""
+    attrs: tuple[tuple[str, str], ...] = ()
+    """Further attributes of its tag, in order: status, duration, current, now, deadline, from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task or question from the user; opens a run."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply of the model, complete."""
+
+    turn: int
+    text: str
+    """What stays in the context: without reasoning, and without what the parser dropped."""
+    parts: tuple[Part, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    """The calls, where the reply came through the endpoint's tool calling."""
+    job_ids: tuple[str | None, ...] = ()
+    """The settled id of each call's block, in the order of `calls`; None for a call that started nothing."""
+    usage: Usage = field(default_factory=Usage)
+    started: float = 0.0
+    ended: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the model reads next: everything that landed since its last reply, as one message."""
+
+    reports: tuple[Report, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """A compaction: replaces every entry before it by what the model wrote down, and what is alive."""
+
+    text: str
+    inventory: str = ""
+
+
+Entry = Task | Reply | Observation | Knowledge
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run begins."""
+
+    run_id: str
+    task: str
+    model: str
+    system: str
+    at: float
+    kernel: str = ""
+    """Which kernel it has, in words ("Python 3.11.7, ipykernel 7.4.0")."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The model is asked."""
+
+    turn: int
+    at: float
+    context_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDelta:
+    """Characters of a reply, as they come."""
+
+    turn: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRetry:
+    """A call to the model failed and is tried again."""
+
+    turn: int
+    reason: str
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """An entry was added to the context."""
+
+    turn: int
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class BlockQueued:
+    """A block was handed to its runner."""
+
+    turn: int
+    id: str
+    block: Block
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStarted:
+    """A block's first line of code runs."""
+
+    id: str
+    lane: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOutput:
+    """A block put something out; `late` when it had ended already (its threads and tasks go on)."""
+
+    id: str
+    output: Output
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A running block's report to the model."""
+
+    id: str
+    text: str
+    current: float
+    """Seconds since its first line of code."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFinished:
+    """A block has ended and is complete."""
+
+    result: BlockResult
+
+
+@dataclass(frozen=True, slots=True)
+class NoteReceived:
+    """A note for the model came in from a person or another agent."""
+
+    sender: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """Code in a block calls a host tool."""
+
+    call_id: str
+    name: str
+    block_id: str | None
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReturned:
+    """A tool call ended."""
+
+    call_id: str
+    ok: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is over."""
+
+    stop: StopReason
+    answer: str | None
+    usage: Usage
+    turns: int
+    at: float
+    message: str = ""
+    """Why it stopped, in one line, where it was not an answer."""
+
+
+Event = (
+    RunStarted
+    | TurnStarted
+    | ReplyDelta
+    | ModelRetry
+    | Appended
+    | BlockQueued
+    | BlockStarted
+    | BlockOutput
+    | Heartbeat
+    | BlockFinished
+    | NoteReceived
+    | ToolCalled
+    | ToolReturned
+    | RunEnded
+)
+
+
+def to_json(value: Any) -> Any:
+    """Turn an event, or anything inside one, into what `json.dumps` takes.
+
+    Args:
+        value: An event or a part of one.
+
+    Returns:
+        Dicts, lists and plain values; each dataclass carries its name under "type".
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"type": type(value).__name__, **fields}
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    return value

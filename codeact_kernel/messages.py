@@ -1,0 +1,128 @@
+"""What travels between us and a model endpoint.
+
+Comes in: nothing. Goes out: the chat messages of a request, the pieces of a streamed reply, and the usage.
+The shapes are those of the Chat Completions API, without its library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that a model made through the endpoint's own tool calling."""
+
+    id: str
+    name: str
+    arguments: str
+    """The arguments as the JSON text that the model wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Calls that an assistant message made."""
+    tool_call_id: str | None = None
+    """Which call a tool message answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as it is offered to an endpoint that does its own tool calling."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """The JSON schema of the arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls to a model used. Adding two adds each figure."""
+
+    input_tokens: int = 0
+    """Tokens of the prompts, cached ones included."""
+    cached_tokens: int = 0
+    """Those of the prompt tokens that came from the endpoint's cache."""
+    output_tokens: int = 0
+    """Tokens of the replies, reasoning included."""
+    calls: int = 0
+    """Requests that were answered."""
+    cost: float | None = 0.0
+    """US dollars, or None as soon as one price is unknown."""
+    estimated: bool = False
+    """Whether any of the token figures is our estimate, because the endpoint sent none."""
+
+    def __add__(self, other: Usage) -> Usage:
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            self.calls + other.calls,
+            cost,
+            self.estimated or other.estimated,
+        )
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and reply tokens together."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call to a model."""
+
+    messages: tuple[Message, ...]
+    stop: tuple[str, ...] = ()
+    """Stop sequences, sent where the endpoint takes them."""
+    tools: tuple[ToolSchema, ...] = ()
+    max_tokens: int | None = None
+    """The longest reply that is allowed, in tokens; None leaves it to the endpoint."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the request body (temperature, seed, …)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """The next characters of the reply."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtPiece:
+    """The next characters of the reasoning that an endpoint sends apart from the reply."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallPiece:
+    """The next part of a tool call. `id` and `name` come with its first piece."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndPiece:
+    """The end of a reply; always the last piece, and always sent."""
+
+    finish: str | None
+    """"stop", "length", "tool_calls", …; None where the stream ended without saying why (it was cut)."""
+    usage: Usage
+
+
+Piece = TextPiece | ThoughtPiece | CallPiece | EndPiece

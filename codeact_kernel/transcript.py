@@ -1,0 +1,130 @@
+"""What happened, in memory: the events of a run folded into turns, blocks and context entries.
+
+Comes in: events, one after the other. Goes out: `Transcript`, which the window reads to build a request and
+the record reads to write the notebook. Nothing else keeps a second account of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codeact_kernel.blocks import Block, BlockResult, Output, StreamOutput
+from codeact_kernel.events import (
+    Appended,
+    BlockFinished,
+    BlockOutput,
+    BlockQueued,
+    BlockStarted,
+    Entry,
+    Event,
+    NoteReceived,
+    Reply,
+    RunEnded,
+    RunStarted,
+    StopReason,
+    TurnStarted,
+)
+from codeact_kernel.messages import Usage
+
+
+@dataclass(slots=True)
+class BlockRecord:
+    """A block from its launch to its end, with all that it put out."""
+
+    id: str
+    turn: int
+    block: Block
+    queued: float
+    started: float | None = None
+    lane: str | None = None
+    outputs: list[Output] = field(default_factory=list)
+    late: int = 0
+    """How many of the outputs came after the block's end."""
+    result: BlockResult | None = None
+
+    def add(self, output: Output) -> None:
+        """Append an output; text that goes on where the last output ended is joined to it."""
+        last = self.outputs[-1] if self.outputs else None
+        if isinstance(output, StreamOutput) and isinstance(last, StreamOutput) and last.name == output.name:
+            self.outputs[-1] = StreamOutput(output.name, last.text + output.text)
+        else:
+            self.outputs.append(output)
+
+
+@dataclass(slots=True)
+class Turn:
+    """One reply and all that it caused."""
+
+    number: int
+    started: float
+    notes: list[NoteReceived] = field(default_factory=list)
+    """Notes that came in while this turn was the last one."""
+    reply: Reply | None = None
+    blocks: list[BlockRecord] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """One run of the transcript: a task and what became of it. A chat has several."""
+
+    start: RunStarted
+    turns: list[Turn] = field(default_factory=list)
+    end: RunEnded | None = None
+
+    @property
+    def stop(self) -> StopReason | None:
+        """Why it ended, or None while it goes on."""
+        return self.end.stop if self.end else None
+
+
+@dataclass(slots=True)
+class Transcript:
+    """The account of an agent's runs."""
+
+    runs: list[RunRecord] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    """What the context is made of, in order; a `Knowledge` entry replaces all before it."""
+    blocks: dict[str, BlockRecord] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+
+    def apply(self, event: Event) -> None:
+        """Fold one event in.
+
+        Args:
+            event: The next event, in the order in which things happened. Kinds that only matter live
+                (deltas, heartbeats, retries, tool calls) leave the transcript as it is.
+        """
+        match event:
+            case RunStarted():
+                self.runs.append(RunRecord(event))
+            case RunEnded():
+                self.runs[-1].end = event
+            case TurnStarted():
+                self.runs[-1].turns.append(Turn(event.turn, event.at))
+            case NoteReceived():
+                if self.runs and self.runs[-1].turns:
+                    self.runs[-1].turns[-1].notes.append(event)
+            case Appended():
+                self._append(event.entry)
+            case BlockQueued():
+                record = BlockRecord(event.id, event.turn, event.block, event.at)
+                self.blocks[event.id] = record
+                self.runs[-1].turns[-1].blocks.append(record)
+            case BlockStarted():
+                self.blocks[event.id].started = event.at
+                self.blocks[event.id].lane = event.lane
+            case BlockOutput():
+                record = self.blocks[event.id]
+                record.add(event.output)
+                record.late += event.late
+            case BlockFinished():
+                self.blocks[event.result.id].result = event.result
+            case _:
+                pass
+
+    def _append(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        if isinstance(entry, Reply):
+            self.usage += entry.usage
+            if self.runs and self.runs[-1].turns:
+                self.runs[-1].turns[-1].reply = entry
