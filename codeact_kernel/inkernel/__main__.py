@@ -1,0 +1,23 @@
+"""Starts the kernel: `python -m codeact_kernel.inkernel -f CONNECTION_FILE`, or this file by its path.
+
+Comes in: ipykernel's command line. Goes out: a running kernel. Started by its path, in an interpreter that does
+not have this package, it makes only this package importable, and nothing else of the host's environment.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    if not __package__:
+        # Python has put this folder on the path. It serves for one import; user code must not see it.
+        here = sys.path[0]
+        from adopt import adopt  # type: ignore[import-not-found]
+
+        sys.modules.pop("adopt")
+        sys.path[0] = ""
+        adopt("codeact_kernel", str(Path(here).resolve().parent))
+    from codeact_kernel.inkernel.app import main
+
+    main()

@@ -1,0 +1,165 @@
+"""Runs one request in the thread of its lane, from its first message on iopub to its reply.
+
+Comes in: a request that its lane has begun. Goes out: busy, execute_input, its outputs, exactly one reply, and
+exactly one idle, whatever its code raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from ipykernel.jsonutil import json_clean
+
+from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel.namespace import visible_names
+from codeact_kernel.inkernel.request import Request
+from codeact_kernel.inkernel.shell import CodeactShell
+
+Publish = Callable[[str, dict[str, Any], Request, dict[str, Any]], None]
+Reply = Callable[[Request, dict[str, Any], dict[str, Any]], None]
+
+
+class Executor:
+    """Runs requests.
+
+    Args:
+        shell: The shell.
+        publish: Sends a status or execute_input: (type, content, request, metadata).
+        reply: Sends the execute_reply: (request, content, metadata).
+        enter: Called in the lane's thread before anything else, to set the parent message there.
+        leaves: Told when a request has only its reply left to send.
+        ended: Told of each end: (request, whether it ended well).
+    """
+
+    def __init__(
+        self,
+        shell: CodeactShell,
+        publish: Publish,
+        reply: Reply,
+        enter: Callable[[Request], None],
+        leaves: Callable[[Request], None],
+        ended: Callable[[Request, bool], None],
+    ) -> None:
+        self._shell = shell
+        self._publish = publish
+        self._reply = reply
+        self._enter = enter
+        self._leaves = leaves
+        self._ended = ended
+
+    def run(self, request: Request) -> None:
+        """Run a request without await to its end. Never raises."""
+        with self._outermost(request):
+            running = self._run_cell(request)
+            try:
+                running.send(None)
+            except StopIteration:
+                pass
+            else:
+                running.close()
+                raise RuntimeError("code that was routed as synchronous awaited something")
+
+    async def run_async(self, request: Request) -> None:
+        """Run a request with await to its end. Raises nothing of the request's."""
+        with self._outermost(request):
+            await self._run_cell(request)
+
+    def drop(self, request: Request, status: str, reason: str) -> None:
+        """Answer a request that does not run.
+
+        Args:
+            request: The request.
+            status: "skipped", "cancelled" or "aborted".
+            reason: Why, as half a sentence.
+        """
+        self._publish("status", {"execution_state": "busy"}, request, {})
+        request.ended = time.time()
+        try:
+            meta = {"outputs": 0, "lane": None, "skipped": reason, "how": status, "notes": request.notes}
+            self._reply(request, {"status": "aborted"}, meta)
+        finally:
+            self._publish("status", {"execution_state": "idle"}, request, {})
+            self._ended(request, False)
+
+    @contextmanager
+    def _outermost(self, request: Request) -> Generator[None]:
+        """Everything that must happen around a request, whatever happens inside."""
+        broken: BaseException | None = None
+        try:
+            self._shell.count_request(request)
+            self._enter(request)
+            self._publish("status", {"execution_state": "busy"}, request, {})
+            if not request.silent:
+                content = {"code": request.code, "execution_count": request.count}
+                self._publish("execute_input", content, request, {"lane": request.lane})
+            request.begin()
+            yield
+        except BaseException as exception:
+            broken = exception
+        finally:
+            if request.guard is not None:
+                request.guard.close()
+            self._finish(request, broken)
+
+    def _finish(self, request: Request, broken: BaseException | None) -> None:
+        request.ended = time.time()
+        ok = False
+        try:
+            request.outbox.flush()
+            content = self._reply_content(request, broken)
+            ok = content["status"] == "ok"
+            self._leaves(request)
+            self._reply(request, content, self._reply_meta(request))
+        finally:
+            self._publish("status", {"execution_state": "idle"}, request, {})
+            self._ended(request, ok)
+
+    async def _run_cell(self, request: Request) -> None:
+        shell = self._shell
+        result = None
+        try:
+            result = await shell.run_cell_async(
+                request.code,
+                store_history=request.store_history,
+                silent=request.silent,
+                transformed_cell=request.transformed,
+                preprocessing_exc_tuple=request.transform_error,
+                cell_id=(request.parent.get("metadata") or {}).get("cellId"),
+            )
+        finally:
+            shell.events.trigger("post_execute")
+            if not request.silent:
+                shell.events.trigger("post_run_cell", result)
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None and request.error is None:
+            request.error = {"ename": type(error).__name__, "evalue": str(error), "traceback": []}
+        elif error is None and not request.display_failed:
+            request.error = None
+
+    def _reply_content(self, request: Request, broken: BaseException | None) -> dict[str, Any]:
+        content: dict[str, Any] = {"execution_count": request.count, "payload": request.payload}
+        content["user_expressions"] = {}
+        error = request.error
+        if broken is not None and error is None:
+            error = {"ename": type(broken).__name__, "evalue": str(broken), "traceback": []}
+            request.error_text = request.error_text or f"{error['ename']}: {error['evalue']}"
+        if error is not None:
+            return json_clean({**content, **error, "status": "error"})  # type: ignore[no-any-return]
+        wanted = request.content.get("user_expressions") or {}
+        content["user_expressions"] = self._shell.user_expressions(wanted)
+        return json_clean({**content, "status": "ok"})  # type: ignore[no-any-return]
+
+    def _reply_meta(self, request: Request) -> dict[str, Any]:
+        meta: dict[str, Any] = {"outputs": request.outbox.count, "lane": request.lane}
+        meta["started"], meta["ended"] = request.started, request.ended
+        if request.block_id is not None:
+            meta["error"] = request.error_text if request.error is not None else None
+            meta["notes"] = [
+                *(f"it waited for {name}, which {maker} makes" for name, maker in request.waited),
+                *request.notes,
+            ]
+            meta["names"] = visible_names(self._shell)
+        return {**meta, "protocol": wire.PROTOCOL}

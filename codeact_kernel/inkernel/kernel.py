@@ -1,0 +1,277 @@
+"""Our kernel: an IPython kernel that runs requests side by side.
+
+Comes in: Jupyter messages on the shell and control channels. Goes out: replies and iopub messages, as an
+ordinary IPython kernel's, with our fields in their metadata (see `wire`).
+
+The shell channel's thread reads each execute request, transforms it, and gives it to the router; everything
+else on that channel takes ipykernel's own way. Subshells are ipykernel's, too: a request that names one runs
+there, after the ones before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import os
+import sys
+import threading
+from typing import Any
+
+import ipykernel
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.error import StdinNotImplementedError
+from traitlets import Type
+
+import codeact_kernel
+from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel.aio import adopt_asyncio
+from codeact_kernel.inkernel.bridge import Bridge
+from codeact_kernel.inkernel.executor import Executor
+from codeact_kernel.inkernel.guard import Guard, MainGuard
+from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
+from codeact_kernel.inkernel.namespace import knows, seed
+from codeact_kernel.inkernel.names import names_of
+from codeact_kernel.inkernel.outbox import Outbox
+from codeact_kernel.inkernel.request import Request, current
+from codeact_kernel.inkernel.router import Router
+from codeact_kernel.inkernel.shell import BlockCompiler, CodeactShell
+from codeact_kernel.inkernel.streams import adopt_threads
+from codeact_kernel.inkernel.tools import install_tools
+
+NO_INPUT = (
+    "input() has nobody to ask: this block runs unattended. Put the value into the code, or ask the person in "
+    "your reply."
+)
+
+
+class CodeactKernel(IPythonKernel):  # type: ignore[misc]
+    """The kernel class that the `codeact` kernelspec starts."""
+
+    implementation = "codeact-kernel"
+    implementation_version = codeact_kernel.__version__
+    shell_class = Type(CodeactShell, klass=ZMQInteractiveShell)
+    compiler_class = Type(BlockCompiler, klass="ipykernel.compiler.XCachingCompiler")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.shell.pin_traps()
+        builtins.input = self.raw_input
+        sys.modules["getpass"].getpass = self.getpass  # type: ignore[attr-defined]
+        self.executor = Executor(
+            self.shell, self._publish_for, self._reply_to, self._enter, self._leaves, self._ended
+        )
+        self.main_guard = MainGuard(self._interrupt_all_soon)
+        self.main_lane = MainLane(self._call_soon_in_main, self.main_guard, self.executor.run)
+        self.async_lane = AsyncLane(self.executor.run_async, self.main_lane.context.copy)
+        worker_lane = WorkerLane(self.executor.run, self.main_lane.context.copy)
+        lanes = {"main": self.main_lane, "async": self.async_lane, "worker": worker_lane}
+        self.router = Router(lanes, lambda name: knows(self.shell, name), self.executor.drop)
+        self.bridge = Bridge(self._send_on_control, lambda: self.session)
+        for msg_type, handler in ((wire.OPEN, self.open_request), (wire.SEED, self.seed_request)):
+            self.control_handlers[msg_type] = handler
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start serving."""
+        super().start()
+        self._main_loop = asyncio.get_event_loop()
+        self.main_guard.install()
+        self.async_lane.start()
+        adopt_threads()
+        adopt_asyncio(self.async_lane.loop, self.async_lane.thread)
+
+    def pre_handler_hook(self) -> None:
+        """Leave SIGINT to our own handler."""
+
+    def post_handler_hook(self) -> None:
+        """Leave SIGINT to our own handler."""
+
+    @property
+    def kernel_info(self) -> dict[str, Any]:
+        """What a client is told about this kernel."""
+        return {**super().kernel_info, "supported_features": [*self._features(), "codeact blocks"]}
+
+    def _features(self) -> list[str]:
+        return list(super().kernel_info.get("supported_features", []))
+
+    # -- the shell channel --------------------------------------------------------------------------------
+
+    async def shell_channel_thread_main(self, msg: Any) -> None:
+        """Take execute requests for the router; leave the rest to ipykernel."""
+        request = self._read_request(msg)
+        if request is None:
+            await super().shell_channel_thread_main(msg)
+            return
+        self._prepare(request)
+        self.router.accept(request)
+
+    def _read_request(self, msg: Any) -> Request | None:
+        try:
+            idents, frames = self.session.feed_identities(msg, copy=False)
+            header = self.session.deserialize(frames, content=False, copy=False)["header"]
+            if header["msg_type"] != "execute_request" or header.get("subshell_id"):
+                return None
+            parent = self.session.deserialize(frames, content=True, copy=False)
+            str(parent["content"]["code"])
+        except Exception:
+            self.log.exception("a message that cannot be read")
+            return None
+        return self._make_request(idents, parent)
+
+    def _make_request(self, idents: Any, parent: dict[str, Any]) -> Request:
+        def make(msg_type: str, content: dict[str, Any]) -> dict[str, Any]:
+            message: dict[str, Any] = self.session.msg(msg_type, content, parent=parent)
+            return message
+
+        outbox = Outbox(make, self._send_on_iopub, self._later)
+        return Request(idents, parent, outbox)
+
+    def _prepare(self, request: Request) -> None:
+        try:
+            request.transformed = self.shell.transform_cell(request.code)
+        except Exception:
+            request.transformed = request.code
+            request.transform_error = sys.exc_info()
+        request.is_async = self.shell.should_run_async(
+            request.code,
+            transformed_cell=request.transformed,
+            preprocessing_exc_tuple=request.transform_error,
+        )
+        request.names = names_of(request.transformed)
+
+    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Run a request that came by ipykernel's own way: one for a subshell, or on the control channel.
+
+        Busy and idle around it, and the order, are ipykernel's.
+        """
+        request = self._make_request(ident, parent)
+        self._prepare(request)
+        request.guard = Guard()
+        token = current.set(request)
+        try:
+            if request.is_async:
+                await self.executor.run_async(request)
+            else:
+                self.executor.run(request)
+        finally:
+            current.reset(token)
+
+    # -- interrupts ---------------------------------------------------------------------------------------
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Interrupt the request that is named, or each live one where none is."""
+        named = parent["content"].get("msg_id")
+        live = self.router.live if named is None else [self.router.find(named)]
+        for request in live:
+            if request is not None:
+                self.router.interrupt(request)
+        self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+
+    def _interrupt_all_soon(self) -> None:
+        def interrupt_all() -> None:
+            for request in self.router.live:
+                self.router.interrupt(request)
+
+        self.control_thread.io_loop.add_callback(interrupt_all)
+
+    # -- the bridge ---------------------------------------------------------------------------------------
+
+    async def dispatch_control(self, msg: Any) -> None:
+        """Take answers to calls at once, ahead of the ordinary control messages."""
+        if not self.bridge.take(msg):
+            await super().dispatch_control(msg)
+
+    async def open_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Open the bridge to the host that asks, and bind its tools."""
+        self.bridge.open(ident)
+        install_tools(self.shell, self.bridge, parent["content"])
+        content = {
+            "status": "ok",
+            "protocol": wire.PROTOCOL,
+            "python": sys.version.split()[0],
+            "ipykernel": ipykernel.__version__,
+            "pid": os.getpid(),
+        }
+        self.session.send(stream, wire.OPEN_REPLY, content, parent, ident=ident)
+
+    async def seed_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Bind values that the host sends."""
+        values = dict(zip(parent["content"]["names"], map(bytes, parent["buffers"]), strict=True))
+        content = {"status": "ok", "failed": seed(self.shell, values, parent["content"]["cloudpickle"])}
+        self.session.send(stream, wire.SEED_REPLY, content, parent, ident=ident)
+
+    # -- input --------------------------------------------------------------------------------------------
+
+    def raw_input(self, prompt: object = "") -> str:
+        """Ask the client of the current request for a line of text."""
+        self._check_stdin()
+        request = current.get()
+        if request is None:
+            return str(super().raw_input(prompt))
+        return str(self._input_request(str(prompt), request.idents, request.parent, password=False))
+
+    def getpass(self, prompt: str = "", stream: Any = None, **kwargs: Any) -> str:
+        """Ask the client of the current request for a password."""
+        self._check_stdin()
+        request = current.get()
+        if request is None:
+            return str(super().getpass(prompt, stream, **kwargs))
+        return str(self._input_request(prompt, request.idents, request.parent, password=True))
+
+    def _check_stdin(self) -> None:
+        request = current.get()
+        if request is not None and not request.allow_stdin:
+            raise StdinNotImplementedError(
+                NO_INPUT if request.block_id else "this frontend does not support input requests"
+            )
+
+    # -- what the executor asks for -----------------------------------------------------------------------
+
+    def _enter(self, request: Request) -> None:
+        self.set_parent(request.idents, request.parent)
+
+    def _leaves(self, request: Request) -> None:
+        self.router.leaves(request)
+
+    def _ended(self, request: Request, ok: bool) -> None:
+        self.router.ended(request, ok)
+
+    def _publish_for(
+        self, msg_type: str, content: dict[str, Any], request: Request, metadata: dict[str, Any]
+    ) -> None:
+        if msg_type == "status" and (request.lane is None and request.guard is not None):
+            return
+        message = self.session.msg(msg_type, content, parent=request.parent)
+        if metadata:
+            message["metadata"] = {wire.KEY: metadata}
+        self._send_on_iopub(message, self._topic(msg_type))
+
+    def _reply_to(self, request: Request, content: dict[str, Any], meta: dict[str, Any]) -> None:
+        metadata = {"started": request.parent["header"]["date"], wire.KEY: meta, "status": content["status"]}
+        message = self.session.msg("execute_reply", content, parent=request.parent)
+        message["metadata"] = metadata
+        frames = [*request.idents, *self.session.serialize(message)]
+        self._in_shell_channel(frames)
+
+    def _in_shell_channel(self, frames: list[bytes]) -> None:
+        thread = self.shell_channel_thread
+        if threading.current_thread() is thread:
+            self.shell_stream.send_multipart(frames)
+        else:
+            thread.io_loop.asyncio_loop.call_soon_threadsafe(self.shell_stream.send_multipart, frames)
+
+    def _send_on_control(self, frames: list[bytes]) -> None:
+        loop = self.control_thread.io_loop.asyncio_loop
+        loop.call_soon_threadsafe(self.control_stream.send_multipart, frames)
+
+    def _send_on_iopub(self, message: dict[str, Any], topic: bytes) -> None:
+        self.session.send(self.iopub_socket, message, ident=topic)
+
+    def _later(self, delay: float, function: Any) -> None:
+        loop = self.iopub_thread.io_loop.asyncio_loop
+        loop.call_soon_threadsafe(loop.call_later, delay, function)
+
+    def _call_soon_in_main(self, function: Any) -> None:
+        self._main_loop.call_soon_threadsafe(function)

@@ -1,0 +1,127 @@
+"""One execute request: what was asked, what became of it, and who is current.
+
+Comes in: an `execute_request` message. Goes out: `Request`, which the router, the lanes, the shell and the
+streams share, and `current`, which tells any code whose request it runs for. Everything that stock ipykernel
+keeps once per kernel and that two requests would fight over is kept here, once per request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from codeact_kernel.inkernel import wire
+
+if TYPE_CHECKING:
+    from codeact_kernel.inkernel.guard import Guard
+    from codeact_kernel.inkernel.names import Names
+    from codeact_kernel.inkernel.outbox import Outbox
+
+current: contextvars.ContextVar[Request | None] = contextvars.ContextVar("codeact_request", default=None)
+"""Whose code runs here. Tasks inherit it from the code that made them, threads are given it at their start."""
+
+
+@dataclass(eq=False)
+class Request:
+    """An accepted execute request."""
+
+    idents: list[bytes]
+    parent: dict[str, Any]
+    outbox: Outbox
+
+    transformed: str = ""
+    """The code after IPython's transform, or as it was where that failed."""
+    transform_error: Any = None
+    """`sys.exc_info()` of a transform that failed."""
+    is_async: bool = False
+    names: Names | None = None
+
+    lane: str | None = None
+    """The lane it was given, from the moment it is given one."""
+    waits: dict[str, str] = field(default_factory=dict)
+    """The msg_ids that it still waits for, each with the name that is the reason ("" for none)."""
+    waited: list[tuple[str, str]] = field(default_factory=list)
+    """(name, block id) of what it waited for."""
+    notes: list[str] = field(default_factory=list)
+
+    guard: Guard | None = None
+    """Opened while its user code runs."""
+    task: asyncio.Task[Any] | None = None
+    tasks: weakref.WeakSet[asyncio.Task[Any]] = field(default_factory=weakref.WeakSet)
+    """What its code started on the async lane."""
+    interrupted: bool = False
+
+    count: int = 0
+    """Its own execution count."""
+    shown_count: int = 0
+    """What the shell's counter reads while it runs: its own, and one more after IPython counted it."""
+    exec_result: Any = None
+    error: dict[str, Any] | None = None
+    """The content of the `error` message that it published."""
+    error_text: str | None = None
+    display_failed: bool = False
+    payload: list[dict[str, Any]] = field(default_factory=list)
+
+    started: float | None = None
+    ended: float | None = None
+    replied: bool = False
+
+    @property
+    def msg_id(self) -> str:
+        """The id of the request's message."""
+        return str(self.parent["header"]["msg_id"])
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The request's content."""
+        content: dict[str, Any] = self.parent["content"]
+        return content
+
+    @property
+    def code(self) -> str:
+        """The code as it was sent."""
+        return str(self.content["code"])
+
+    @property
+    def silent(self) -> bool:
+        """Whether the client wants no trace of it."""
+        return bool(self.content.get("silent", False))
+
+    @property
+    def store_history(self) -> bool:
+        """Whether it counts and goes into the history."""
+        return bool(self.content.get("store_history", not self.silent)) and not self.silent
+
+    @property
+    def allow_stdin(self) -> bool:
+        """Whether its client can be asked for input."""
+        return bool(self.content.get("allow_stdin", False))
+
+    @property
+    def stop_on_error(self) -> bool:
+        """Whether an error aborts the requests that its client has queued behind it."""
+        return bool(self.content.get("stop_on_error", True)) and not self.silent
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Our fields of its metadata; empty for an ordinary client's request."""
+        meta = (self.parent.get("metadata") or {}).get(wire.KEY)
+        return meta if isinstance(meta, dict) else {}
+
+    @property
+    def block_id(self) -> str | None:
+        """The agent's name for it, or None for an ordinary client's request."""
+        return self.meta.get("id")
+
+    @property
+    def label(self) -> str:
+        """How to call it in a sentence."""
+        return f"block {self.block_id}" if self.block_id else "a cell of another client"
+
+    def begin(self) -> None:
+        """Note that its first line of code runs now."""
+        self.started = time.time()

@@ -1,0 +1,179 @@
+"""Which request runs when, and in which lane.
+
+Comes in: accepted requests, ends of requests, interrupts. Goes out: requests handed to lanes, and requests
+that will not run because what they wait for failed or because somebody cancelled them.
+
+The rules, in order:
+
+- A request of an ordinary client waits for the one before it (clients expect a queue, and an error empties it).
+- Within one reply of the model, a block that needs a name waits for the last earlier block of that reply that
+  makes it. If that block fails, the waiting one is skipped.
+- A block that needs a name which does not exist yet waits for a live block, of any reply, that makes it.
+- `order: "free"` in the request's metadata turns both off.
+- What may start goes to the async lane if it has top-level await (or calls what needs a running loop), to the
+  main lane if that is free or the request is pinned there, else to a worker.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from codeact_kernel.inkernel.lanes import Lane
+from codeact_kernel.inkernel.request import Request
+
+
+class Router:
+    """Keeps the accepted requests and starts each when it may start.
+
+    Args:
+        lanes: The lanes by name: "main", "async", "worker".
+        knows: Whether a name exists in the namespace or among the builtins.
+        drop: Answers a request that will not run: (request, status, reason).
+    """
+
+    def __init__(
+        self,
+        lanes: dict[str, Any],
+        knows: Callable[[str], bool],
+        drop: Callable[[Request, str, str], None],
+    ) -> None:
+        self._lanes: dict[str, Lane] = lanes
+        self._knows = knows
+        self._drop = drop
+        self._lock = threading.RLock()
+        self._live: dict[str, Request] = {}
+        self._on_main = 0
+
+    def accept(self, request: Request) -> None:
+        """Take a request; it starts at once or when what it waits for has ended.
+
+        Args:
+            request: The request, with its names read.
+        """
+        with self._lock:
+            self._find_waits(request)
+            self._warn_of_races(request)
+            self._live[request.msg_id] = request
+            if not request.waits:
+                self._place(request)
+
+    def leaves(self, request: Request) -> None:
+        """Take note that a request's code has ended, before its client hears of it and sends the next.
+
+        Args:
+            request: What has only its reply left to send.
+        """
+        with self._lock:
+            self._on_main -= request.lane == "main"
+
+    def ended(self, request: Request, ok: bool) -> None:
+        """Take the end of a request and start what waited for it.
+
+        Args:
+            request: What ended.
+            ok: Whether it ended well.
+        """
+        dropped: list[tuple[Request, str, str]] = []
+        with self._lock:
+            self._live.pop(request.msg_id, None)
+            for other in list(self._live.values()):
+                name = other.waits.pop(request.msg_id, None)
+                if name is None:
+                    continue
+                reason = self._no_longer(other, request, name, ok)
+                if reason:
+                    del self._live[other.msg_id]
+                    dropped.append((other, *reason))
+                elif not other.waits:
+                    self._place(other)
+        for what in dropped:
+            self._drop(*what)
+
+    def interrupt(self, request: Request) -> None:
+        """Interrupt one request; one that has not started will not run.
+
+        Args:
+            request: Which one.
+        """
+        with self._lock:
+            lane = request.lane
+            waiting = lane is None and self._live.pop(request.msg_id, None) is not None
+            request.interrupted = True
+        if waiting:
+            self._drop(request, "cancelled", "it was cancelled before it started")
+        elif lane is not None and request.ended is None:
+            self._lanes[lane].interrupt(request)
+
+    def find(self, msg_id: str) -> Request | None:
+        """The live request with this message id."""
+        with self._lock:
+            return self._live.get(msg_id)
+
+    @property
+    def live(self) -> list[Request]:
+        """The requests that were accepted and have not ended, oldest first."""
+        with self._lock:
+            return list(self._live.values())
+
+    def _find_waits(self, request: Request) -> None:
+        if request.block_id is None:
+            queue = [other for other in self._live.values() if other.block_id is None]
+            if queue:
+                request.waits[queue[-1].msg_id] = ""
+            return
+        if request.meta.get("order") == "free" or request.names is None:
+            return
+        for name in sorted(request.names.needs):
+            maker = self._maker(request, name)
+            if maker is not None:
+                request.waits.setdefault(maker.msg_id, name)
+                request.waited.append((name, maker.label))
+
+    def _maker(self, request: Request, name: str) -> Request | None:
+        same_reply = request.meta.get("reply")
+        exists = self._knows(name)
+        for other in reversed(self._live.values()):
+            if other.names is None or name not in other.names.makes:
+                continue
+            if not exists or (other.block_id is not None and other.meta.get("reply") == same_reply):
+                return other
+        return None
+
+    def _warn_of_races(self, request: Request) -> None:
+        if request.block_id is None or request.names is None:
+            return
+        for other in self._live.values():
+            if other.msg_id in request.waits or other.names is None:
+                continue
+            both = sorted(request.names.makes & other.names.makes)
+            if both:
+                names = ", ".join(both[:5])
+                request.notes.append(
+                    f"{other.label} was running too and also assigns {names}: they share one namespace"
+                )
+
+    def _no_longer(self, waiting: Request, request: Request, name: str, ok: bool) -> tuple[str, str] | None:
+        """Why a request does not run now that what it waited for has ended: (status, reason)."""
+        if ok:
+            return None
+        if waiting.block_id is None:
+            return ("aborted", "a cell before it failed") if request.stop_on_error else None
+        if name and self._knows(name) and request.meta.get("reply") != waiting.meta.get("reply"):
+            return None
+        return ("skipped", f"it needs {name}, and {request.label}, which makes it, did not end well")
+
+    def _place(self, request: Request) -> None:
+        pinned = request.meta.get("lane")
+        if pinned in self._lanes and not (request.is_async and pinned != "async"):
+            lane = pinned
+        elif request.is_async or (request.names is not None and request.names.calls_loop):
+            lane = "async"
+        elif self._on_main == 0 or request.block_id is None:
+            lane = "main"
+        else:
+            lane = "worker"
+        request.lane = lane
+        self._on_main += lane == "main"
+        self._lanes[lane].submit(request)

@@ -1,0 +1,36 @@
+"""The environment of a kernel: an allow-list, so that no key of ours is ever in it.
+
+Comes in: the host's environment and what the user lets through. Goes out: the kernel's environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NAMES = {
+    "HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+    "CONDA_DEFAULT_ENV", "CONDA_PREFIX", "VIRTUAL_ENV", "PYENV_ROOT", "PYTHONPATH", "PYTHONHASHSEED", "JUPYTER_PATH",
+    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+    "CUDA_VISIBLE_DEVICES", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
+    "OPENBLAS_NUM_THREADS", "MPLBACKEND", "MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+    "SYSTEMROOT", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA",
+}  # fmt: skip
+_PREFIXES = ("LC_",)
+
+
+def kernel_environment(
+    host: Mapping[str, str], allowed: tuple[str, ...] = (), extra: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Build a kernel's environment.
+
+    Args:
+        host: The host's own environment.
+        allowed: Names of variables that blocks may see besides the plain ones (`--env NAME`).
+        extra: Variables to set.
+
+    Returns:
+        The variables of the allow-list that the host has, and the extra ones.
+    """
+    names = _NAMES | set(allowed)
+    kept = {name: value for name, value in host.items() if name in names or name.startswith(_PREFIXES)}
+    return {**kept, **(extra or {})}

@@ -1,0 +1,141 @@
+"""Which interpreter a kernel runs in, and whether it can be ours.
+
+Comes in: the user's choice (`--kernel NAME`, `--python PATH`, or nothing). Goes out: a `Launch`: the command
+line, and whether the kernel is ours or one that only runs a block at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+from codeact_kernel.errors import ConfigError
+
+NEEDS_PYTHON = (3, 11)
+NEEDS_IPYKERNEL = (7, 4)
+"""The oldest versions in which our kernel class is tested."""
+
+_PROBE = """
+import json, sys
+try:
+    from importlib.metadata import version
+    ipykernel = version("ipykernel")
+except Exception:
+    ipykernel = None
+print(json.dumps({"python": list(sys.version_info[:3]), "ipykernel": ipykernel}))
+"""
+_PROBE_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start a kernel."""
+
+    argv: tuple[str, ...]
+    """The command line; `{connection_file}` stands for the connection file."""
+    ours: bool
+    language: str = "python"
+    env: dict[str, str] = field(default_factory=dict)
+    """Variables that its kernelspec asks for."""
+    python: tuple[int, ...] | None = None
+    """The interpreter's version, where it is a Python that was asked."""
+    note: str = ""
+    """Why it is not ours, in half a sentence."""
+
+
+async def choose(kernel: str | None = None, python: str | None = None) -> Launch:
+    """Find out how to start the kernel that the user chose.
+
+    Args:
+        kernel: The name of a kernelspec: its interpreter runs our kernel where it can, else that kernel runs as
+            it is.
+        python: The path of an interpreter, which must be able to run our kernel.
+
+    Returns:
+        How to start it. Neither given means the interpreter that runs this code.
+
+    Raises:
+        ConfigError: If there is no such kernel or interpreter, or if it lacks what our kernel needs.
+    """
+    if kernel is not None and python is not None:
+        raise ConfigError("give --kernel or --python, not both: each chooses the interpreter")
+    if python is not None:
+        return await _with_interpreter(python)
+    if kernel is None or kernel == "codeact":
+        return Launch(_our_argv(sys.executable), ours=True, python=tuple(sys.version_info[:3]))
+    return await _from_spec(kernel)
+
+
+async def _with_interpreter(python: str) -> Launch:
+    path = shutil.which(str(Path(python).expanduser()))
+    if path is None:
+        raise ConfigError(f"{python} is no interpreter: --python takes the path of a python executable")
+    version, problem = await _probe(path)
+    if problem:
+        raise ConfigError(problem)
+    return Launch(_our_argv(path), ours=True, python=version)
+
+
+async def _from_spec(name: str) -> Launch:
+    manager = KernelSpecManager()
+    try:
+        spec = manager.get_kernel_spec(name)
+    except NoSuchKernel:
+        known = ", ".join(sorted({*manager.find_kernel_specs(), "codeact"}))
+        raise ConfigError(f"there is no kernel named {name!r}; `--kernel` knows: {known}") from None
+    argv, env = [str(part) for part in spec.argv], dict(spec.env)
+    language = str(spec.language).lower()
+    if language != "python" or not any("ipykernel" in part for part in argv):
+        return Launch(
+            tuple(argv), ours=False, language=language, env=env, note=f"{name} is no IPython kernel"
+        )
+    python = sys.executable if argv[0] in ("python", "python3") else argv[0]
+    version, problem = await _probe(python)
+    if problem:
+        return Launch((python, *argv[1:]), ours=False, env=env, python=version, note=problem)
+    return Launch(_our_argv(python), ours=True, env=env, python=version)
+
+
+async def _probe(python: str) -> tuple[tuple[int, ...] | None, str]:
+    """Ask an interpreter for its version, and for what is missing: ("", or one line that says what to do)."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            python,
+            "-c",
+            _PROBE,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=-1,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        async with asyncio.timeout(_PROBE_TIMEOUT):
+            out, _ = await process.communicate()
+        found = json.loads(out)
+    except (OSError, ValueError, TimeoutError):
+        return None, f"{python} does not run as a Python interpreter"
+    version = tuple(found["python"])
+    shown = ".".join(map(str, version))
+    if version[:2] < NEEDS_PYTHON:
+        return version, f"{python} is Python {shown}; blocks side by side need Python 3.11 or newer"
+    have = found["ipykernel"]
+    if have is None or tuple(int(p) for p in have.split(".")[:2] if p.isdigit()) < NEEDS_IPYKERNEL:
+        what = f"has ipykernel {have}" if have else "has no ipykernel"
+        return version, f"{python} {what}; run: {python} -m pip install 'ipykernel>=7.4'"
+    return version, ""
+
+
+def _our_argv(python: str) -> tuple[str, ...]:
+    start = Path(__file__).resolve().parent.parent / "inkernel" / "__main__.py"
+    return (
+        python,
+        "-Xfrozen_modules=off",
+        str(start),
+        "-f",
+        "{connection_file}",
+        "--HistoryManager.enabled=False",
+    )
