@@ -1,0 +1,39 @@
+"""Reports of a block that is still running.
+
+Comes in: the moment of a block's first line of code, its log, and how often the model wants to hear. Goes
+out: at each interval the output that is new since the last report, and nothing when there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from codeact_kernel.supervisor.output import OutputLog
+
+
+async def beat(
+    began: asyncio.Future[float], interval: float, log: OutputLog, report: Callable[[str, float], None]
+) -> None:
+    """Report a block at each interval until cancelled.
+
+    The intervals are counted from the first line of code, and one that was missed because the loop was busy
+    is left out. Output that is only white space is nothing new.
+
+    Args:
+        began: Done when the first line of code runs; its result is the loop's time of that moment.
+        interval: Seconds between reports.
+        log: What the block puts out.
+        report: Called with the new text, and with the seconds since the first line of code.
+    """
+    await asyncio.wait({began})
+    loop = asyncio.get_running_loop()
+    start = began.result()
+    mark = beats = 0
+    while True:
+        beats = max(beats, int((loop.time() - start) / interval)) + 1
+        await asyncio.sleep(start + beats * interval - loop.time())
+        text = log.since(mark)
+        mark = log.mark
+        if text.strip():
+            report(text, loop.time() - start)

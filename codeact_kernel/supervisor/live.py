@@ -1,0 +1,126 @@
+"""One block while the supervisor has it in hand.
+
+Comes in: what the runner reports of the block (`Watcher`), and who wants it to end. Goes out: the block's
+events in order, its result, and a picture of it for progress displays and the inventory (`LiveBlock`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from codeact_kernel.blocks import Block, BlockResult, Job, Outcome, Output
+from codeact_kernel.events import BlockFinished, BlockOutput, BlockQueued, BlockStarted, Heartbeat
+from codeact_kernel.protocols import Observer
+from codeact_kernel.supervisor.deadline import Ending
+from codeact_kernel.supervisor.output import OutputLog
+
+State = Literal["waiting", "running"]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBlock:
+    """A picture of a block that has not ended. Times are seconds since the epoch."""
+
+    id: str
+    block: Block
+    turn: int
+    state: State
+    """ "waiting" for order, a lane or an approval, or "running" since its first line of code."""
+    queued: float
+    started: float | None
+    lane: str | None
+    deadline: float | None
+    """When it will be stopped; None while it waits, and for a block without a limit."""
+    last_line: str
+    """The last line that it put out, or an empty text."""
+
+
+class BlockWatch:
+    """A block from its launch to its end and after: the `Watcher` of its runner.
+
+    Making one queues the block: `BlockQueued` is emitted.
+
+    Args:
+        job: The block and its settled id.
+        turn: The turn that it belongs to.
+        timeout: Seconds from its first line of code, or None for no limit.
+        emit: Gets the block's events.
+        wall: The time in seconds since the epoch.
+    """
+
+    def __init__(
+        self, job: Job, turn: int, timeout: float | None, emit: Observer, wall: Callable[[], float]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.job = job
+        self.turn = turn
+        self.timeout = timeout
+        self.log = OutputLog()
+        self.began: asyncio.Future[float] = loop.create_future()
+        """Done when the first line of code runs; its result is the loop's time of that moment."""
+        self.asked: asyncio.Future[Ending] = loop.create_future()
+        """Done when the block has to end."""
+        self.ended: asyncio.Future[BlockResult] = loop.create_future()
+        """Done when the block has ended."""
+        self._emit = emit
+        self._wall = wall
+        self._queued = wall()
+        self._started: float | None = None
+        self._lane: str | None = None
+        emit(BlockQueued(turn, job.id, job.block, self._queued))
+
+    def started(self, lane: str, at: float) -> None:
+        """Take that the first line of code runs. A second time, or after the end, it is no news."""
+        if self.began.done() or self.ended.done():
+            return
+        self._lane = lane
+        self._started = at
+        self.began.set_result(asyncio.get_running_loop().time())
+        self._emit(BlockStarted(self.job.id, lane, at))
+
+    def output(self, output: Output) -> None:
+        """Take an output; after the end it is late output of this block."""
+        self.log.add(output)
+        self._emit(BlockOutput(self.job.id, output, late=self.ended.done()))
+
+    def report(self, text: str, current: float) -> None:
+        """Emit a heartbeat with the output that is new."""
+        self._emit(Heartbeat(self.job.id, text, current))
+
+    def ask(self, ending: Ending) -> None:
+        """Want the block to end. The first who asks says why."""
+        if not self.asked.done():
+            self.asked.set_result(ending)
+
+    def finish(self, outcome: Outcome) -> BlockResult:
+        """End the block: makes its result, lets go those who wait for it, and emits `BlockFinished`."""
+        result = BlockResult(
+            self.job.id,
+            self.job.block,
+            replace(outcome, lane=outcome.lane or self._lane),
+            self.log.joined(),
+            self._queued,
+            self._started,
+            self._wall(),
+        )
+        self.ended.set_result(result)
+        self._emit(BlockFinished(result))
+        return result
+
+    @property
+    def picture(self) -> LiveBlock:
+        """What there is to see of it now."""
+        return LiveBlock(
+            id=self.job.id,
+            block=self.job.block,
+            turn=self.turn,
+            state="waiting" if self._started is None else "running",
+            queued=self._queued,
+            started=self._started,
+            lane=self._lane,
+            deadline=None if self._started is None or self.timeout is None else self._started + self.timeout,
+            last_line=self.log.last_line,
+        )

@@ -1,0 +1,241 @@
+"""Starts, watches and ends blocks.
+
+Comes in: jobs, and wishes to cancel them. Goes out: the events of each block in order (queued, started,
+output, heartbeats, finished), the full output of every block, and a picture of what is alive. It knows
+runners, and no kernel.
+
+Each block has two tasks in one task group: its *run*, which is the runner's work, and its *life*, which sees
+the block from its launch to its result. A run that does not react to being interrupted can so be left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, format_duration
+from codeact_kernel.errors import KernelDied, KernelError, ToolError
+from codeact_kernel.protocols import Observer, Runner
+from codeact_kernel.supervisor.deadline import Ending, stop, until_due
+from codeact_kernel.supervisor.heartbeat import beat
+from codeact_kernel.supervisor.live import BlockWatch, LiveBlock
+from codeact_kernel.supervisor.order import wait_for_order
+
+_LOST_SHOWN = 40
+"""Lost names that are told by name; ours, about 200 tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSettings:
+    """What the user may set."""
+
+    default_timeout: float | None = 1800.0
+    """Seconds for a `run_code` block that names no timeout; None for no limit. Sub-agents have none."""
+    grace: float = 5.0
+    """Seconds from the first interrupt until a block that does not react is left behind."""
+    interrupt_every: float = 1.0
+    """Seconds between two interrupts of one block."""
+
+
+class Supervisor:
+    """Owns all blocks of an agent. An `async with`: leaving it ends what lives, within `grace` seconds.
+
+    An exception of a runner that is no `KernelError` is a bug: it ends everything here and comes out of the
+    `async with` in an exception group. An exception of the body comes out as it is.
+
+    Args:
+        runners: Who runs which kind of block. A block of another kind is rejected.
+        emit: Gets every event, at once and in order.
+        wall: The time in seconds since the epoch.
+        settings: Timeouts and intervals.
+    """
+
+    def __init__(
+        self,
+        runners: Mapping[type[CodeBlock] | type[AgentBlock], Runner],
+        emit: Observer,
+        *,
+        wall: Callable[[], float] = time.time,
+        settings: SupervisorSettings | None = None,
+    ) -> None:
+        self._runners = runners
+        self._emit = emit
+        self._wall = wall
+        self._settings = settings or SupervisorSettings()
+        self._watches: dict[str, BlockWatch] = {}
+        self._latest: dict[str, BlockWatch] = {}
+        self._results: dict[str, BlockResult] = {}
+        self._lives: set[asyncio.Task[None]] = set()
+        self._runs: dict[str, asyncio.Task[Outcome]] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._stack.callback(self._close_all)
+        self._group = await asyncio.TaskGroup().__aenter__()
+        self._stack.push_async_exit(self._close_group)
+        self._stack.push_async_callback(self._end_all)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    def launch(self, job: Job, turn: int) -> None:
+        """Take a block in hand; returns at once.
+
+        Args:
+            job: The block with its settled id, which no other job of this supervisor may have had.
+            turn: The turn that it belongs to.
+        """
+        if job.id in self._watches:
+            raise ValueError(f"the id {job.id!r} was launched before")
+        before = {name: self._find(name) for name in job.block.after or ()}
+        timeout = job.block.timeout
+        if timeout is None and isinstance(job.block, CodeBlock):
+            timeout = self._settings.default_timeout
+        watch = BlockWatch(job, turn, timeout, self._emit, self._wall)
+        self._watches[job.id] = self._latest[job.name] = watch
+        life = self._group.create_task(self._live(watch, before), name=f"life of block {job.id}")
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
+
+    def cancel(self, name: str, reason: str) -> bool:
+        """Ask a block to end; its result comes as any other, with status "cancelled".
+
+        Args:
+            name: A block's id; of a reused id the latest.
+            reason: Who or what wants it, for the model ("by the user").
+
+        Returns:
+            Whether there is such a block and it has not ended.
+        """
+        watch = self._find(name)
+        if watch is None or watch.ended.done():
+            return False
+        watch.ask(Ending("cancelled", f"cancelled: {reason}"))
+        return True
+
+    def output(self, name: str) -> str:
+        """All that a block has put out so far, late output included, as one text.
+
+        Args:
+            name: A block's id; of a reused id the latest.
+
+        Raises:
+            ToolError: If no block has that id. It is code of the model that asks.
+        """
+        if watch := self._find(name):
+            return watch.log.text
+        known = ", ".join(self._latest) or "none yet"
+        raise ToolError(f"there is no block {name!r}; blocks so far: {known}")
+
+    @property
+    def live(self) -> list[LiveBlock]:
+        """The blocks that have not ended, oldest first."""
+        return [watch.picture for watch in self._watches.values() if not watch.ended.done()]
+
+    @property
+    def stuck(self) -> list[LiveBlock]:
+        """Blocks whose end was reported though their code still runs, because no interrupt reached it."""
+        return [self._watches[id_].picture for id_ in self._runs if self._watches[id_].ended.done()]
+
+    @property
+    def results(self) -> Mapping[str, BlockResult]:
+        """The results so far, by settled id, in the order in which the blocks ended."""
+        return MappingProxyType(self._results)
+
+    def _find(self, name: str) -> BlockWatch | None:
+        return self._latest.get(name) or self._watches.get(name)
+
+    async def _live(self, watch: BlockWatch, before: Mapping[str, BlockWatch | None]) -> None:
+        """A block's life: its order, its run, its end."""
+        self._finish(watch, await wait_for_order(watch, before) or await self._run(watch))
+
+    def _finish(self, watch: BlockWatch, outcome: Outcome) -> None:
+        self._results[watch.job.id] = watch.finish(outcome)
+
+    async def _run(self, watch: BlockWatch) -> Outcome:
+        """Run a block until it has ended, by itself or not, or is left behind."""
+        job = watch.job
+        runner = self._runners.get(type(job.block))
+        if runner is None:
+            return Outcome("rejected", f"nothing here runs a {type(job.block).__name__}")
+        run = self._group.create_task(_outcome(runner, watch), name=f"run of block {job.id}")
+        self._runs[job.id] = run
+        run.add_done_callback(lambda _: self._runs.pop(job.id))
+        beats = self._beat(watch)
+        try:
+            ending = await until_due(run, watch.began, watch.asked, watch.timeout)
+        finally:
+            if beats:
+                beats.cancel()
+        if ending is None:
+            return run.result()
+        watch.ask(ending)
+        settings = self._settings
+        if await stop(
+            run, lambda: runner.interrupt(job.id), every=settings.interrupt_every, grace=settings.grace
+        ):
+            return ending.of(run.result())
+        return ending.of(Outcome(notes=(_left_behind(settings.grace),)))
+
+    def _beat(self, watch: BlockWatch) -> asyncio.Task[None] | None:
+        interval = watch.job.block.heartbeat
+        if interval is None:
+            return None
+        beats = beat(watch.began, interval, watch.log, watch.report)
+        return self._group.create_task(beats, name=f"heartbeats of block {watch.job.id}")
+
+    async def _close_group(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the task group. It would wrap an exception of the body, which is none of its own."""
+        if isinstance(error, Exception):
+            kind = error = trace = None
+        await self._group.__aexit__(kind, error, trace)
+
+    async def _end_all(self) -> None:
+        """End what lives, then cancel what was left behind."""
+        for watch in self._watches.values():
+            if not watch.ended.done():
+                watch.ask(Ending("cancelled", "cancelled: the run ended"))
+        if self._lives:
+            await asyncio.wait(self._lives)
+        for run in self._runs.values():
+            run.cancel()
+
+    def _close_all(self) -> None:
+        """Give an end to blocks whose life was broken off, so that no record shows them as alive."""
+        for watch in self._watches.values():
+            if not watch.ended.done():
+                self._finish(watch, Outcome("cancelled", "cancelled: the run was broken off"))
+
+
+async def _outcome(runner: Runner, watch: BlockWatch) -> Outcome:
+    """Run a job; a kernel that fails is an outcome for the model."""
+    try:
+        return await runner.run(watch.job, watch)
+    except KernelDied as died:
+        return Outcome("died", died.message + _lost(died.lost))
+    except KernelError as error:
+        return Outcome("died", error.message)
+
+
+def _lost(names: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _LOST_SHOWN} more" if len(names) > _LOST_SHOWN else ""
+    return f" These names are gone: {', '.join(names[:_LOST_SHOWN])}{more}."
+
+
+def _left_behind(grace: float) -> str:
+    return (
+        f"it did not react to interrupts for {format_duration(grace)} and its code still runs; "
+        "what it puts out from now on is late output"
+    )
