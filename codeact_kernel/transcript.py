@@ -26,6 +26,9 @@ from codeact_kernel.events import (
 )
 from codeact_kernel.messages import Usage
 
+_JOIN_LIMIT = 16_384
+"""Characters up to which a piece of a stream is joined to what follows it."""
+
 
 @dataclass(slots=True)
 class BlockRecord:
@@ -43,9 +46,17 @@ class BlockRecord:
     result: BlockResult | None = None
 
     def add(self, output: Output) -> None:
-        """Append an output; text that goes on where the last output ended is joined to it."""
+        """Append an output; text that goes on where the last one ended is joined to it while that is short.
+
+        Joining copies: a flood of lines that were all joined into one text would stop the loop for minutes.
+        """
         last = self.outputs[-1] if self.outputs else None
-        if isinstance(output, StreamOutput) and isinstance(last, StreamOutput) and last.name == output.name:
+        if (
+            isinstance(output, StreamOutput)
+            and isinstance(last, StreamOutput)
+            and last.name == output.name
+            and len(last.text) < _JOIN_LIMIT
+        ):
             self.outputs[-1] = StreamOutput(output.name, last.text + output.text)
         else:
             self.outputs.append(output)
