@@ -1,0 +1,12 @@
+"""The record: what a run leaves behind, and what a person watches while it goes on.
+
+Comes in: events and the transcript. Goes out: the notebook and the journal.
+"""
+
+from __future__ import annotations
+
+from codeact_kernel.record.journal import Journal
+from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
+from codeact_kernel.record.recorder import Recorder
+
+__all__ = ["Journal", "Notebook", "NotebookSettings", "Recorder", "notebook_text", "to_notebook"]

@@ -1,0 +1,88 @@
+"""The append-only file of everything that happened.
+
+Comes in: events. Goes out: `journal.jsonl`, one event a line, each on its way to the disk before the next
+thing happens: what a crash of this process leaves behind is whole lines, and at most one that is half
+written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from codeact_kernel.errors import RecordError
+from codeact_kernel.events import Event, ReplyDelta, to_json
+
+
+class Journal:
+    """An `Observer` that appends each event to a file. A `with`: leaving it closes the file.
+
+    `ReplyDelta` is left out, since the whole reply follows. A file that cannot be written does not end the
+    run: the first failure is reported, once, and stays in `error`, because from then on the journal has a
+    gap.
+
+    Args:
+        path: The file. Its folder is made where it is missing; what is in it stays.
+        report: Called with the first failure.
+    """
+
+    def __init__(self, path: Path, *, report: Callable[[RecordError], None]) -> None:
+        self.path = path
+        self.error: RecordError | None = None
+        """Why there is a gap, or None where there is none."""
+        self._report = report
+        self._file: FileIO | None = None
+        self._torn = False
+        """Whether the file ends in the middle of a line."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab", buffering=0)
+            self._torn = _is_torn(self.path)
+        except OSError as error:
+            self._failed(error)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file:
+            self._file.close()
+
+    def __call__(self, event: Event) -> None:
+        """Append one event.
+
+        Args:
+            event: The next event. Lone surrogates in its text are kept, as JSON escapes.
+        """
+        if self._file is None or isinstance(event, ReplyDelta):
+            return
+        line = ("\n" if self._torn else "") + json.dumps(to_json(event)) + "\n"
+        rest = memoryview(line.encode("ascii"))
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+                self._torn = bool(rest)
+        except OSError as error:
+            self._failed(error)
+
+    def _failed(self, error: OSError) -> None:
+        if self.error is None:
+            self.error = RecordError(
+                f"The journal {self.path} cannot be written ({error.strerror or error}). The run goes on, "
+                "but cannot be resumed from it."
+            )
+            self._report(self.error)
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file's last line has no end: the process that wrote it was killed in the middle."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 1))
+        return file.read(1) not in (b"", b"\n")

@@ -1,0 +1,116 @@
+"""A transcript as a Jupyter notebook.
+
+Comes in: a transcript, at any moment of a run. Goes out: a notebook of format 4.5, valid at that moment, and
+its text. Cells hold what a reader wants to see; what only a machine wants (the raw replies for a replay of
+the model, the context as the model read it, notes, usage) is in the notebook's metadata under the key
+`codeact`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import nbformat
+
+from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Task, to_json
+from codeact_kernel.record.cells import SCHEMA, CellName, RunCells, blocks_of, usage_json
+from codeact_kernel.record.clean import clean
+from codeact_kernel.record.outputs import fold_outputs
+from codeact_kernel.transcript import Transcript
+
+Notebook = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookSettings:
+    """What the user may set."""
+
+    stream_limit: int = 200_000
+    """Characters of stdout and stderr that one cell keeps; ours, so that JupyterLab stays quick."""
+
+
+def to_notebook(transcript: Transcript, settings: NotebookSettings | None = None) -> Notebook:
+    """Write a transcript as a notebook.
+
+    Args:
+        transcript: All that happened so far. It must not change meanwhile.
+        settings: How much a cell keeps.
+
+    Returns:
+        The notebook as plain JSON values.
+    """
+    settings = settings or NotebookSettings()
+    blocks = [blocks_of(run) for run in transcript.runs]
+    folded = iter(fold_outputs([record.outputs for records in blocks for record in records]))
+    names: Counter[CellName] = Counter()
+    cells = []
+    for run, records in zip(transcript.runs, blocks, strict=True):
+        outputs = [next(folded) for _ in records]
+        cells += RunCells(run, outputs, settings.stream_limit, names).cells
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": _metadata(transcript), "cells": cells}
+
+
+def notebook_text(notebook: Notebook) -> str:
+    """The text of a notebook's file, as Jupyter itself lays it out.
+
+    Args:
+        notebook: What `to_notebook` made.
+    """
+    return str(nbformat.writes(nbformat.from_dict(notebook))) + "\n"
+
+
+def _metadata(transcript: Transcript) -> dict[str, Any]:
+    kernel = transcript.runs[-1].start.kernel if transcript.runs else ""
+    version = re.match(r"Python (\d+(?:\.\d+)*)", kernel)
+    language = {
+        "name": "python",
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "pygments_lexer": "ipython3",
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "nbconvert_exporter": "python",
+    }
+    return {
+        "kernelspec": {"name": "codeact", "display_name": "CodeAct (Python 3)", "language": "python"},
+        "language_info": language | ({"version": version[1]} if version else {}),
+        "codeact": _about(transcript),
+    }
+
+
+def _about(transcript: Transcript) -> dict[str, Any]:
+    """What is told of the latest run, and of all replies so far; a chat has several runs."""
+    about: dict[str, Any] = {"schema": SCHEMA, "usage": usage_json(transcript.usage)}
+    if transcript.runs:
+        run = transcript.runs[-1]
+        start, end = run.start, run.end
+        about |= {"run_id": start.run_id, "task": start.task, "model": start.model, "kernel": start.kernel}
+        about |= {"system": start.system, "started": start.at, "turns": len(run.turns)}
+        if end:
+            about |= {"stop_reason": end.stop, "answer": end.answer, "message": end.message, "ended": end.at}
+    about["replies"] = [_reply(entry) for entry in transcript.entries if isinstance(entry, Reply)]
+    about["context"] = [_context(entry) for entry in transcript.entries]
+    about["notes"] = [
+        {"run_id": run.start.run_id, "turn": turn.number, "from": note.sender, "text": note.text}
+        for run in transcript.runs
+        for turn in run.turns
+        for note in turn.notes
+    ]
+    return dict(clean(about))
+
+
+def _reply(reply: Reply) -> dict[str, Any]:
+    """A raw reply, as a replay of the model gives it again."""
+    calls = [asdict(call) for call in reply.calls]
+    return {"text": reply.text, "finish": "stop", "calls": calls}
+
+
+def _context(entry: Entry) -> dict[str, Any]:
+    """An entry of the context; a reply is only named, since its text is among the replies."""
+    match entry:
+        case Reply():
+            return {"type": "Reply", "turn": entry.turn}
+        case Task() | Observation() | Knowledge():
+            return dict(to_json(entry))

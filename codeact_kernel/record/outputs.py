@@ -1,0 +1,180 @@
+"""A block's outputs as the outputs of a cell.
+
+Comes in: the blocks of a transcript with what they put out. Goes out: for each block the outputs as nbformat
+4.5 has them, with everything applied that Jupyter applies while it shows them: `clear_output`, updates of
+displays by their id (also of a display that another block made), and streams joined. Very long streams are
+shortened in the middle, and say so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from codeact_kernel.blocks import (
+    ClearOutput,
+    DisplayOutput,
+    ErrorOutput,
+    Output,
+    ResultOutput,
+    StreamOutput,
+)
+from codeact_kernel.record.clean import clean, clean_text
+
+_JSON_TYPE = re.compile(r"application/(.*\+)?json")
+"""The MIME types whose value may be any JSON; nbformat's schema has the same pattern."""
+
+CellOutput = dict[str, Any]
+
+
+def fold_outputs(blocks: Sequence[Sequence[Output]]) -> list[list[CellOutput]]:
+    """Turn the outputs of blocks into those of their cells.
+
+    Updates of a display that its own block makes are applied in their order; those that other blocks make
+    come after them, in the order of the blocks, because only the order within a block is known.
+
+    Args:
+        blocks: The outputs of each block, in the order in which the blocks were queued.
+
+    Returns:
+        The outputs of each cell, in the same order.
+    """
+    folds = [_Fold(outputs) for outputs in blocks]
+    shown: dict[str, list[CellOutput]] = {}
+    for fold in folds:
+        for display_id, displays in fold.displays.items():
+            shown.setdefault(display_id, []).extend(displays)
+    for fold in folds:
+        for update in fold.foreign:
+            _update(shown.get(update.display_id or "", ()), update)
+    return [fold.outputs for fold in folds]
+
+
+class _Fold:
+    """One block's outputs, applied one after the other."""
+
+    def __init__(self, outputs: Iterable[Output]) -> None:
+        self.outputs: list[CellOutput] = []
+        self.displays: dict[str, list[CellOutput]] = {}
+        self.foreign: list[DisplayOutput] = []
+        """Updates of displays that this block has not made."""
+        self._clear_next = False
+        self._stretch: list[str] = []
+        for output in outputs:
+            self._apply(output)
+        self._close_stretch()
+
+    def _apply(self, output: Output) -> None:
+        match output:
+            case ClearOutput(wait=True):
+                self._clear_next = True
+            case ClearOutput():
+                self._clear()
+            case DisplayOutput(update=True):
+                displays = self.displays.get(output.display_id or "")
+                if displays:
+                    _update(displays, output)
+                else:
+                    self.foreign.append(output)
+            case _:
+                if self._clear_next:
+                    self._clear()
+                self._show(output)
+
+    def _clear(self) -> None:
+        self._close_stretch()
+        self.outputs.clear()
+        self.displays.clear()
+        self._clear_next = False
+
+    def _show(self, output: Output) -> None:
+        if isinstance(output, StreamOutput):
+            last = self.outputs[-1] if self.outputs else None
+            if last is None or last.get("name") != output.name:
+                self._close_stretch()
+                self.outputs.append({"output_type": "stream", "name": output.name, "text": ""})
+            self._stretch.append(output.text)
+            return
+        self._close_stretch()
+        made = _made(output)
+        self.outputs.append(made)
+        if isinstance(output, DisplayOutput) and output.display_id:
+            self.displays.setdefault(output.display_id, []).append(made)
+
+    def _close_stretch(self) -> None:
+        if self._stretch:
+            self.outputs[-1]["text"] = "".join(self._stretch)
+            self._stretch = []
+
+
+def _made(output: Output) -> CellOutput:
+    match output:
+        case DisplayOutput():
+            return {"output_type": "display_data", **_bundle(output)}
+        case ResultOutput():
+            count = output.execution_count
+            return {"output_type": "execute_result", "execution_count": count, **_bundle(output)}
+        case ErrorOutput():
+            return {
+                "output_type": "error",
+                "ename": clean_text(output.ename),
+                "evalue": clean_text(output.evalue),
+                "traceback": [clean_text(line) for line in output.traceback],
+            }
+    raise AssertionError(f"{output!r} makes no output of its own")
+
+
+def _update(displays: Iterable[CellOutput], update: DisplayOutput) -> None:
+    for display in displays:
+        display.update(_bundle(update))
+
+
+def _bundle(output: DisplayOutput | ResultOutput) -> dict[str, Any]:
+    data = {clean_text(str(kind)): _datum(str(kind), value) for kind, value in output.data.items()}
+    return {"data": data, "metadata": clean(output.metadata)}
+
+
+def _datum(kind: str, value: Any) -> Any:
+    if _JSON_TYPE.fullmatch(kind):
+        return clean(value)
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return clean_text("".join(value))
+    return json.dumps(clean(value), ensure_ascii=False)
+
+
+def cap_streams(outputs: list[CellOutput], limit: int) -> tuple[list[CellOutput], int]:
+    """Shorten what a cell holds of streams to its beginning and its end, and clean it.
+
+    Args:
+        outputs: The cell's outputs, changed in place.
+        limit: Characters of all its streams together that are kept; half of them from the beginning.
+
+    Returns:
+        The outputs that are left, and how many characters were left out.
+    """
+    total = sum(len(output["text"]) for output in outputs if output["output_type"] == "stream")
+    head, tail = (total, total) if total <= limit else (limit // 2, total - (limit - limit // 2))
+    kept: list[CellOutput] = []
+    at = 0
+    for output in outputs:
+        if output["output_type"] == "stream":
+            text = output["text"]
+            output["text"] = clean_text(_cut(text, head - at, tail - at))
+            at += len(text)
+            if not output["text"]:
+                continue
+        kept.append(output)
+    return kept, tail - head
+
+
+def _cut(text: str, head: int, tail: int) -> str:
+    """Keep of one stretch what lies before `head` and from `tail` on, with a note where the gap begins."""
+    if head >= tail:
+        return text
+    left_out = f"{tail - head:,} characters are left out of this notebook; the journal beside it has them"
+    note = f"\n[… {left_out} …]\n" if 0 <= head < len(text) else ""
+    return text[: max(0, head)] + note + text[max(0, tail) :]
