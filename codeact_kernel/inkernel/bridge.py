@@ -24,6 +24,9 @@ from codeact_kernel.inkernel.request import current
 class ToolError(Exception):
     """A tool of the host failed; the text says why."""
 
+    # Blocks know it by this name in their own module, and tracebacks show it so.
+    __module__ = "__main__"
+
 
 class Bridge:
     """The kernel's end of the bridge.

@@ -106,16 +106,21 @@ class Executor:
 
     def _finish(self, request: Request, broken: BaseException | None) -> None:
         request.ended = time.time()
-        ok = False
         try:
             request.outbox.flush()
             content = self._reply_content(request, broken)
-            ok = content["status"] == "ok"
-            self._leaves(request)
+        except BaseException as exception:
+            request.error_text = (
+                f"the kernel could not write its reply: {type(exception).__name__}: {exception}"
+            )
+            content = {"status": "error", "ename": type(exception).__name__, "evalue": str(exception)}
+            content |= {"traceback": [], "execution_count": request.count, "payload": []}
+        self._leaves(request)
+        try:
             self._reply(request, content, self._reply_meta(request))
         finally:
             self._publish("status", {"execution_state": "idle"}, request, {})
-            self._ended(request, ok)
+            self._ended(request, content["status"] == "ok")
 
     async def _run_cell(self, request: Request) -> None:
         shell = self._shell

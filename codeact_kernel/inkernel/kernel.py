@@ -30,8 +30,8 @@ from codeact_kernel.inkernel.bridge import Bridge
 from codeact_kernel.inkernel.executor import Executor
 from codeact_kernel.inkernel.guard import Guard, MainGuard
 from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
-from codeact_kernel.inkernel.namespace import knows, seed
 from codeact_kernel.inkernel.names import names_of
+from codeact_kernel.inkernel.namespace import knows, seed
 from codeact_kernel.inkernel.outbox import Outbox
 from codeact_kernel.inkernel.request import Request, current
 from codeact_kernel.inkernel.router import Router
@@ -163,16 +163,14 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
     async def interrupt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Interrupt the request that is named, or each live one where none is."""
         named = parent["content"].get("msg_id")
-        live = self.router.live if named is None else [self.router.find(named)]
-        for request in live:
-            if request is not None:
-                self.router.interrupt(request)
+        for msg_id in [request.msg_id for request in self.router.live] if named is None else [named]:
+            self.router.interrupt(msg_id)
         self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
 
     def _interrupt_all_soon(self) -> None:
         def interrupt_all() -> None:
             for request in self.router.live:
-                self.router.interrupt(request)
+                self.router.interrupt(request.msg_id)
 
         self.control_thread.io_loop.add_callback(interrupt_all)
 

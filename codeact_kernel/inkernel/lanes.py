@@ -163,9 +163,10 @@ class AsyncLane:
         request.task = asyncio.Task(self._run(request), loop=self.loop)
 
     def _cancel(self, request: Request) -> None:
-        for task in [*request.tasks, request.task]:
-            if task is not None and not task.done():
-                task.cancel()
+        for task in list(request.tasks):
+            task.cancel()
+        if request.awaiting and request.task is not None:
+            request.task.cancel()
 
     def _second_stage(self, request: Request) -> None:
         if request.ended is None:

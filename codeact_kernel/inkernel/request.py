@@ -53,6 +53,8 @@ class Request:
     task: asyncio.Task[Any] | None = None
     tasks: weakref.WeakSet[asyncio.Task[Any]] = field(default_factory=weakref.WeakSet)
     """What its code started on the async lane."""
+    awaiting: bool = False
+    """Whether its task is inside user code that awaits, so that cancelling it hits that code."""
     interrupted: bool = False
 
     count: int = 0

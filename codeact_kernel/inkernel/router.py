@@ -17,11 +17,16 @@ The rules, in order:
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from codeact_kernel.inkernel.lanes import Lane
 from codeact_kernel.inkernel.request import Request
+
+EARLY = 1000
+"""How many interrupts of requests that are not known (not yet, or no longer) are remembered."""
+BEFORE = "it was cancelled before it started"
 
 
 class Router:
@@ -45,6 +50,7 @@ class Router:
         self._lock = threading.RLock()
         self._live: dict[str, Request] = {}
         self._on_main = 0
+        self._early: deque[str] = deque(maxlen=EARLY)
 
     def accept(self, request: Request) -> None:
         """Take a request; it starts at once or when what it waits for has ended.
@@ -53,11 +59,15 @@ class Router:
             request: The request, with its names read.
         """
         with self._lock:
-            self._find_waits(request)
-            self._warn_of_races(request)
-            self._live[request.msg_id] = request
-            if not request.waits:
-                self._place(request)
+            cancelled = request.msg_id in self._early
+            if not cancelled:
+                self._find_waits(request)
+                self._warn_of_races(request)
+                self._live[request.msg_id] = request
+                if not request.waits:
+                    self._place(request)
+        if cancelled:
+            self._drop(request, "cancelled", BEFORE)
 
     def leaves(self, request: Request) -> None:
         """Take note that a request's code has ended, before its client hears of it and sends the next.
@@ -91,25 +101,27 @@ class Router:
         for what in dropped:
             self._drop(*what)
 
-    def interrupt(self, request: Request) -> None:
+    def interrupt(self, msg_id: str) -> None:
         """Interrupt one request; one that has not started will not run.
 
+        Control messages overtake those of the shell channel: one that has not even come yet will not run
+        either.
+
         Args:
-            request: Which one.
+            msg_id: The message id of the request.
         """
         with self._lock:
+            request = self._live.get(msg_id)
+            if request is None:
+                self._early.append(msg_id)
+                return
             lane = request.lane
             waiting = lane is None and self._live.pop(request.msg_id, None) is not None
             request.interrupted = True
         if waiting:
-            self._drop(request, "cancelled", "it was cancelled before it started")
+            self._drop(request, "cancelled", BEFORE)
         elif lane is not None and request.ended is None:
             self._lanes[lane].interrupt(request)
-
-    def find(self, msg_id: str) -> Request | None:
-        """The live request with this message id."""
-        with self._lock:
-            return self._live.get(msg_id)
 
     @property
     def live(self) -> list[Request]:

@@ -263,14 +263,18 @@ class CodeactShell(ZMQInteractiveShell):  # type: ignore[misc]
         try:
             try:
                 if async_:
+                    _stop_if_interrupted(request)
                     coroutine = eval(code_obj, self.user_global_ns, self.user_ns)
+                    request.awaiting = True
                     await GuardedCoroutine(request.guard, request, coroutine, raw=True)
                 else:
-                    request.guard.call(request, exec, code_obj, self.user_global_ns, self.user_ns)
+                    request.guard.call(request, _run, request, code_obj, self.user_global_ns, self.user_ns)
             except asyncio.CancelledError as cancelled:
                 if not request.interrupted:
                     raise
                 raise KeyboardInterrupt().with_traceback(cancelled.__traceback__) from None
+            finally:
+                request.awaiting = False
         except BaseException as exception:
             if result is not None:
                 result.error_in_exec = exception
@@ -296,6 +300,17 @@ class CodeactShell(ZMQInteractiveShell):  # type: ignore[misc]
         topic = self.displayhook.topic.replace(b"execute_result", b"error")
         request.outbox.publish(request.outbox.make("error", request.error), topic)
         self._last_traceback = stb
+
+
+def _run(request: Request, code_obj: Any, global_ns: dict[str, Any], local_ns: dict[str, Any]) -> None:
+    # The guard is open here: an interrupt from before it was has only left its mark.
+    _stop_if_interrupted(request)
+    exec(code_obj, global_ns, local_ns)
+
+
+def _stop_if_interrupted(request: Request) -> None:
+    if request.interrupted:
+        raise KeyboardInterrupt
 
 
 def _text(evalue: BaseException) -> str:

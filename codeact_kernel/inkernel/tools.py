@@ -90,28 +90,51 @@ def make_tool(bridge: Bridge, tool: dict[str, Any]) -> Callable[..., Any]:
     name = tool["name"]
     signature = parse_signature(tool["signature"])
 
-    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
-            return signature.bind(*args, **kwargs)
+            return _by_name(signature.bind(*args, **kwargs))
         except TypeError as exception:
             raise TypeError(f"{name}{signature}: {exception}") from None
 
     if tool.get("async"):
 
         async def function(*args: Any, **kwargs: Any) -> Any:
-            bound = bind(args, kwargs)
-            return await bridge.acall(name, bound.args, bound.kwargs)
+            return await bridge.acall(name, *bind(args, kwargs))
     else:
 
         def function(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-            bound = bind(args, kwargs)
-            return bridge.call(name, bound.args, bound.kwargs)
+            return bridge.call(name, *bind(args, kwargs))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = tool.get("doc")
     function.__module__ = "tools"
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
+
+
+def _by_name(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Bound arguments, by name wherever a name will do, so that a message about one can name it."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    many = any(
+        p.kind is p.VAR_POSITIONAL and bound.arguments.get(p.name)
+        for p in bound.signature.parameters.values()
+    )
+    for parameter in bound.signature.parameters.values():
+        if parameter.name not in bound.arguments:
+            continue
+        value = bound.arguments[parameter.name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += value
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            kwargs |= value
+        elif parameter.kind is parameter.POSITIONAL_ONLY or (
+            many and parameter.kind is not parameter.KEYWORD_ONLY
+        ):
+            args.append(value)
+        else:
+            kwargs[parameter.name] = value
+    return tuple(args), kwargs
 
 
 class _Shown:

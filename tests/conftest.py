@@ -1,0 +1,107 @@
+"""Fixtures that tests of more than one room use."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, ResultOutput, StreamOutput
+from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
+
+
+@dataclass
+class Watched:
+    """A job and what its watcher heard."""
+
+    outputs: list[Output] = field(default_factory=list)
+    lane: str | None = None
+    began: float | None = None
+    ended: float | None = None
+    outcome: Outcome | None = None
+    running: asyncio.Event = field(default_factory=asyncio.Event)
+    spoke: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def started(self, lane: str, at: float) -> None:
+        self.lane, self.began = lane, at
+        self.running.set()
+
+    def output(self, output: Output) -> None:
+        self.outputs.append(output)
+        self.spoke.set()
+
+    @property
+    def text(self) -> str:
+        return "".join(o.text for o in self.outputs if isinstance(o, StreamOutput))
+
+    @property
+    def value(self) -> str | None:
+        values = [o.data.get("text/plain") for o in self.outputs if isinstance(o, ResultOutput)]
+        return values[-1] if values else None
+
+    @property
+    def status(self) -> str:
+        assert self.outcome is not None
+        return self.outcome.status
+
+    @property
+    def error(self) -> str:
+        assert self.outcome is not None
+        return self.outcome.error or ""
+
+
+class Bench:
+    """A kernel on the bench: runs blocks and remembers what was heard of each."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.runner = KernelRunner(kernel)
+        self._count = 0
+
+    def start(self, code: str, *, id: str | None = None, reply: int | None = None, **attributes: Any):
+        """Launch a block; returns what is watched of it, and the task that ends with it."""
+        self._count += 1
+        job = Job(
+            id or f"b{self._count}", CodeBlock(code, **attributes), self._count if reply is None else reply
+        )
+        watched = Watched()
+
+        async def run() -> Watched:
+            watched.outcome = await self.runner.run(job, watched)
+            watched.ended = time.time()
+            return watched
+
+        return watched, asyncio.get_running_loop().create_task(run())
+
+    async def run(self, code: str, **options: Any) -> Watched:
+        """Run a block to its end."""
+        async with asyncio.timeout(60):
+            return await self.start(code, **options)[1]
+
+
+OpenBench = Callable[..., Awaitable[Bench]]
+
+
+@pytest.fixture
+async def open_bench(tmp_path: Path) -> AsyncIterator[OpenBench]:
+    """Starts kernels that live as long as the test."""
+    async with AsyncExitStack() as stack:
+
+        async def start(serve: Any = None, tools: Any = None, **settings: Any) -> Bench:
+            settings.setdefault("cwd", tmp_path)
+            kernel = Kernel(KernelSettings(**settings), serve, tools)
+            return Bench(await stack.enter_async_context(kernel))
+
+        yield start
+
+
+@pytest.fixture
+async def bench(open_bench: OpenBench) -> Bench:
+    """Our kernel, with no host tools."""
+    return await open_bench()
