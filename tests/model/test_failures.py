@@ -21,51 +21,56 @@ def answered(status: int, body: Any, headers: dict[str, str] | None = None) -> F
     """What an answer comes to, by the library's own way from a response to an exception."""
     content = body if isinstance(body, str) else json.dumps(body)
     client = openai.AsyncOpenAI(api_key="k", base_url="https://h.example/v1")
-    module = importlib.import_module(openai.Timeout.__module__.partition(".")[0])
-    request = module.Request("POST", "https://h.example/v1/chat/completions")
-    response = module.Response(status, content=content, headers=headers or {}, request=request)
+    # The library's HTTP client is httpx in its version 2, and httpx2 since.
+    http = importlib.import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__)
+    request = http.Request("POST", "https://h.example/v1/chat/completions")
+    response = http.Response(status, content=content, headers=headers or {}, request=request)
     return judge(client._make_status_error_from_response(response), SETTINGS, OPTIONAL)
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "window"),
+    ("message", "window"),
     [
-        (400, {"code": "context_length_exceeded", "message": "too much"}, None),
-        (400, {"message": "This model's maximum context length is 128,000 tokens. However, …"}, 128000),
-        (400, {"message": "Your input exceeds the context window of this model."}, None),
-        (
-            400,
-            {
-                "code": 400,
-                "type": "exceed_context_size_error",
-                "message": "request (20031 tokens) exceeds the available context size (8192 tokens)",
-                "n_ctx": 8192,
-            },
-            8192,
-        ),
-        (400, {"message": "the request exceeds the available context size, try increasing it"}, None),
-        (400, {"message": "prompt is too long: 210000 tokens > 200000 maximum"}, 200000),
-        (400, {"message": "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000"}, None),
-        (400, {"message": "The input (400013 tokens) is longer than the model's context length (262144 tokens)."},
-         262144),
-        (400, {"message": "Input length (265330) exceeds model's maximum context length (262144)."}, 262144),
-        (400, {"message": "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."},
-         1048575),
-        (400, {"message": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."},
-         131072),
-        (400, {"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"},
-         32768),
-        (400, {"message": "Input length 131393 exceeds the maximum allowed input length of 131040 tokens."}, 131040),
-        (400, {"message": "Please reduce the length of the messages or completion."}, None),
-        (413, {"message": "Request too large", "code": "rate_limit_exceeded"}, None),
-        (500, {"message": "Context size has been exceeded."}, None),
+        ("This model's maximum context length is 128,000 tokens. However, …", 128000),
+        ("Your input exceeds the context window of this model.", None),
+        ("request (20031 tokens) exceeds the available context size (8192 tokens)", 8192),
+        ("the request exceeds the available context size, try increasing it", None),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 200000),
+        ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", None),
+        ("The input (400013 tokens) is longer than the model's context length (262144 tokens).", 262144),
+        ("Input length (265330) exceeds model's maximum context length (262144).", 262144),
+        ("Input token count (119626) exceeds the maximum number of tokens allowed (104857).", 104857),
+        ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 131072),
+        ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", 32768),
+        ("Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", 131040),
+        ("Please reduce the length of the messages or completion.", None),
+        ("Context size has been exceeded.", None),
     ],
-)  # fmt: skip
-def test_an_overflow_is_recognised_in_every_dialect(status, error, window):
-    failure = answered(status, {"error": error})
+)
+@pytest.mark.parametrize("status", [400, 413, 500])
+def test_an_overflow_is_recognised_in_every_dialect(status, message, window):
+    failure = answered(status, {"error": {"message": message}})
     assert isinstance(failure.error, ContextOverflow)
     assert not failure.again
     assert failure.window == window
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"code": "context_length_exceeded", "message": "too much"},
+        {"type": "exceed_context_size_error", "message": "too much", "n_ctx": 8192},
+    ],
+)
+def test_an_overflow_is_recognised_by_its_code(error):
+    failure = answered(400, {"error": error})
+    assert isinstance(failure.error, ContextOverflow)
+    assert failure.window == error.get("n_ctx")
+
+
+def test_too_large_a_body_is_an_overflow_whatever_its_code():
+    body = {"error": {"message": "Request too large", "code": "rate_limit_exceeded"}}
+    assert isinstance(answered(413, body).error, ContextOverflow)
 
 
 @pytest.mark.parametrize(
@@ -86,10 +91,10 @@ def test_a_throttle_that_speaks_of_tokens_is_no_overflow():
 @pytest.mark.parametrize(
     ("status", "body", "field"),
     [
-        (400, {"error": {"message": "Unrecognized request argument supplied: stream_options"}}, "stream_options"),
+        (400, {"error": {"message": "Unrecognized argument: stream_options"}}, "stream_options"),
         (400, {"error": {"message": "Unsupported parameter", "param": "stop"}}, "stop"),
         (400, {"error": {"message": "Unknown", "param": "stream_options.include_usage"}}, "stream_options"),
-        (400, {"error": {"message": "'max_tokens' is not supported, use 'max_completion_tokens'"}}, "max_tokens"),
+        (400, {"error": {"message": "max_tokens not supported, use max_completion_tokens"}}, "max_tokens"),
         (400, {"error": {"message": "does not support 0", "param": "temperature"}}, "temperature"),
         (422, {"detail": [{"loc": ["body", "stop"], "msg": "Extra inputs are not permitted"}]}, "stop"),
         (400, {"error": {"message": "Invalid value", "param": "messages[0].content"}}, None),
