@@ -1,0 +1,124 @@
+"""A host function as a tool: what the kernel and the prompt need to know of it.
+
+Comes in: plain Python functions. Goes out: `Tool`, with the signature and docstring that blocks see.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from codeact_kernel.errors import ConfigError
+
+RESERVED = frozenset({"self", "ToolError", "In", "Out", "get_ipython", "exit", "quit"})
+"""Names that the namespace needs for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function of the host that blocks can call by its name."""
+
+    name: str
+    function: Callable[..., Any]
+    signature: str
+    """As `str(inspect.signature(f))` writes it, with types by their plain names."""
+    doc: str
+    is_async: bool
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return self.doc.strip().partition("\n")[0]
+
+    def describe(self) -> dict[str, Any]:
+        """What the kernel is told, so that it can make a function of the same signature and docstring."""
+        return {"name": self.name, "signature": self.signature, "doc": self.doc, "async": self.is_async}
+
+
+def as_tool(function: Callable[..., Any] | Tool) -> Tool:
+    """Make a tool of a function.
+
+    Args:
+        function: A function, a bound method or an object with `__call__`; a tool is returned as it is.
+
+    Returns:
+        The tool.
+
+    Raises:
+        ConfigError: If it has no name or no signature that could be shown, or a name that is taken.
+    """
+    if isinstance(function, Tool):
+        return function
+    name = getattr(function, "__name__", None) or type(function).__name__
+    if not callable(function) or not name.isidentifier():
+        raise ConfigError(f"{function!r} is no tool: pass a function with a name")
+    if name in RESERVED:
+        raise ConfigError(f"a tool cannot be called {name}: blocks need that name; rename the function")
+    try:
+        signature = inspect.signature(function, eval_str=False)
+    except (TypeError, ValueError) as exception:
+        raise ConfigError(f"the tool {name} has no signature that could be shown to the model") from exception
+    doc = inspect.getdoc(function) or ""
+    call = getattr(function, "__call__", None)  # noqa: B004
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    return Tool(name, function, _plain(signature), doc, is_async)
+
+
+def as_tools(functions: Iterable[Callable[..., Any] | Tool]) -> dict[str, Tool]:
+    """Make tools of functions.
+
+    Args:
+        functions: The functions.
+
+    Returns:
+        The tools by name, in order.
+
+    Raises:
+        ConfigError: As in `as_tool`, or if two have one name.
+    """
+    tools: dict[str, Tool] = {}
+    for tool in map(as_tool, functions):
+        if tool.name in tools:
+            raise ConfigError(f"two tools are called {tool.name}; rename one of them")
+        tools[tool.name] = tool
+    return tools
+
+
+def _plain(signature: inspect.Signature) -> str:
+    """A signature as text that is Python again: types by name, defaults that are no literals as they show."""
+    parameters = [
+        parameter.replace(annotation=_type_name(parameter.annotation), default=_default(parameter.default))
+        for parameter in signature.parameters.values()
+    ]
+    returns = _type_name(signature.return_annotation)
+    return str(signature.replace(parameters=parameters, return_annotation=returns))
+
+
+def _type_name(annotation: Any) -> Any:
+    if annotation is inspect.Signature.empty:
+        return annotation
+    return _Text(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
+
+
+def _default(value: Any) -> Any:
+    if (
+        value is inspect.Parameter.empty
+        or value is None
+        or isinstance(value, bool | int | float | str | bytes)
+    ):
+        return value
+    if isinstance(value, list | tuple | dict | set) and len(repr(value)) < 80:
+        return value
+    return _Text("...")
+
+
+class _Text:
+    """Shows as a text without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text

@@ -1,0 +1,74 @@
+"""Values on the wire."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import OrderedDict
+from enum import IntEnum
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codeact_kernel.inkernel.wire import pack, unpack
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.complex_numbers(allow_nan=False, allow_infinity=False)
+)
+hashable = scalars | st.tuples(scalars, scalars)
+values = st.recursive(
+    scalars | st.sets(hashable, max_size=3) | st.frozensets(hashable, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(hashable, inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_what_is_packed_comes_back_the_same(value):
+    assert unpack(json.loads(json.dumps(pack(value)))) == value
+
+
+@given(values)
+def test_types_come_back_too(value):
+    assert repr(unpack(json.loads(json.dumps(pack([value]))))[0]) == repr(value) or isinstance(
+        value, set | frozenset | dict
+    )
+
+
+def test_our_own_mark_in_a_dict_is_data():
+    value = {"$codeact": "bytes", "of": "AAAA"}
+    assert unpack(pack(value)) == value
+
+
+def test_kinds_of_plain_values_travel_as_plain_values():
+    class Level(IntEnum):
+        HIGH = 3
+
+    assert unpack(pack(Level.HIGH)) == 3
+    assert unpack(pack(OrderedDict(a=1))) == {"a": 1}
+    assert math.isinf(unpack(json.loads(json.dumps(pack(math.inf)))))
+
+
+def test_a_numpy_scalar_travels_as_its_number():
+    assert unpack(pack(numpy.float64(1.5))) == 1.5
+    assert type(unpack(pack(numpy.int32(7)))) is int
+
+
+def test_what_cannot_travel_is_named_with_its_place():
+    with pytest.raises(TypeError, match=r"argument 'x'\['rows'\]\[1\] is a builtins.object"):
+        pack({"rows": [1, object()]}, "argument 'x'")
+
+
+def test_nonsense_from_the_wire_is_refused():
+    with pytest.raises(ValueError, match="no kind of value"):
+        unpack({"$codeact": "eval", "of": "1"})
