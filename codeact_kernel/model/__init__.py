@@ -33,7 +33,7 @@ def open_model(
     Args:
         settings: Which model; see `resolve`.
         on_retry: Hears of each retry, with the reason and the wait in seconds.
-        policy: How often and how long is retried; None takes the usual.
+        policy: How often and how long an endpoint is retried; None takes the usual.
 
     Returns:
         The model; whoever opened it closes it. Agents may share it.
@@ -46,11 +46,10 @@ def open_model(
         from codeact_kernel.model.replay import ReplayModel
 
         return ReplayModel.load(Path(settings.model))
-    retrying = Retrying(policy, on_retry)
     if settings.kind == "local":
         from codeact_kernel.model.local import LocalModel
 
-        return LocalModel(settings, retrying)
+        return LocalModel(settings, on_retry)
     from codeact_kernel.model.endpoint import EndpointModel
 
-    return EndpointModel(settings, retrying)
+    return EndpointModel(settings, Retrying(policy, on_retry))

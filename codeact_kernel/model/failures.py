@@ -178,7 +178,7 @@ def _root(error: BaseException) -> str:
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror:
             # Above zero it is the system's own number; asyncio puts other words beside it.
-            return os.strerror(cause.errno) if cause.errno > 0 else cause.strerror
+            return os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror
         text = str(cause) or text
     return text or type(error).__name__
 

@@ -25,7 +25,7 @@ from codeact_kernel.messages import ModelRequest, Piece
 from codeact_kernel.model.address import Key
 from codeact_kernel.model.catalogue import ASSETS
 from codeact_kernel.model.endpoint import EndpointModel
-from codeact_kernel.model.retry import Retrying
+from codeact_kernel.model.retry import OnRetry, Retrying, RetryPolicy
 from codeact_kernel.model.settings import LOCAL_WINDOW, ModelSettings
 from codeact_kernel.model.weights import locate
 
@@ -171,19 +171,20 @@ class LocalModel:
 
     Args:
         settings: Which weights, and how it is asked.
-        retrying: The retry layer.
+        on_retry: Hears of each retry.
 
     Raises:
         ConfigError: If the runtime or the weights are not there.
     """
 
-    def __init__(self, settings: ModelSettings, retrying: Retrying | None = None) -> None:
+    def __init__(self, settings: ModelSettings, on_retry: OnRetry | None = None) -> None:
         if importlib.util.find_spec("xllamacpp") is None:
             raise ConfigError(
                 'the embedded model needs one more package: pip install "codeact-kernel[local]"'
             )
         self._settings = settings
-        self._retrying = retrying
+        # A server of our own is never busy or limited: it answers, or it has died and is started anew.
+        self._retrying = Retrying(RetryPolicy(attempts=2, first_attempts=2), on_retry)
         self._path = find_weights(settings.model)
         self._window = settings.window or LOCAL_WINDOW
         self._threads = choose_threads()
@@ -225,10 +226,17 @@ class LocalModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:
         """Ask, and stream the reply; see `protocols.Model.stream`."""
-        endpoint = await self.start()
-        async with contextlib.aclosing(endpoint.stream(request)) as pieces:
-            async for piece in pieces:
-                yield piece
+        for last in (False, True):
+            endpoint = await self.start()
+            try:
+                async with contextlib.aclosing(endpoint.stream(request)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except ModelUnreachable:
+                if last or (self._server is not None and self._server.alive):
+                    raise
+            else:
+                return
 
     async def aclose(self) -> None:
         """End the server."""

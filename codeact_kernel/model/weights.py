@@ -206,7 +206,7 @@ def from_page(file: File, partial: Path, advance: Advance) -> None:
             response.raise_for_status()
             resumed = response.status_code == 206
             with partial.open("ab" if resumed else "wb") as out:
-                for chunk in response.iter_raw(_CHUNK):
+                for chunk in response.iter_raw():
                     out.write(chunk)
                     advance(out.tell())
                     if out.tell() > file.size:

@@ -114,13 +114,16 @@ class ScriptedEndpoint:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         clients: list[tuple[asyncio.Task[None], asyncio.StreamWriter]] = []
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            clients.append((group.create_task(self._attend(reader, writer)), writer))
+
+        server = await asyncio.start_server(
+            accept, "127.0.0.1", self._port, limit=1 << 26, start_serving=False
+        )
+        self._port = server.sockets[0].getsockname()[1]
         async with asyncio.TaskGroup() as group:
-
-            def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                clients.append((group.create_task(self._attend(reader, writer)), writer))
-
-            server = await asyncio.start_server(accept, "127.0.0.1", self._port, limit=1 << 26)
-            self._port = server.sockets[0].getsockname()[1]
+            await server.start_serving()
             self._ready.set()
             await self._stop.wait()
             server.close()
