@@ -1,0 +1,66 @@
+"""The text that is exchanged with the model: one grammar, one room.
+
+Comes in: replies as they stream, results, notes. Goes out: parts, faults, reports, messages and the prompt.
+`codec` gives one of three ways of carrying the same blocks; the rest is the same for all.
+"""
+
+from __future__ import annotations
+
+from codeact_kernel.dialogue.codec import TagCodec
+from codeact_kernel.dialogue.format import format_parts
+from codeact_kernel.dialogue.frames import Framer
+from codeact_kernel.dialogue.jsontext import JsonCodec
+from codeact_kernel.dialogue.observation import (
+    fault_report,
+    note_report,
+    observation,
+    reminder_report,
+    result_report,
+    running_report,
+)
+from codeact_kernel.dialogue.prompt import FunctionLine, Surroundings, system_prompt
+from codeact_kernel.dialogue.tags import TagReader
+from codeact_kernel.dialogue.tools import ToolCodec
+from codeact_kernel.errors import ConfigError
+from codeact_kernel.protocols import Codec
+
+__all__ = [
+    "Framer",
+    "FunctionLine",
+    "JsonCodec",
+    "Surroundings",
+    "TagCodec",
+    "TagReader",
+    "ToolCodec",
+    "codec",
+    "fault_report",
+    "format_parts",
+    "note_report",
+    "observation",
+    "reminder_report",
+    "result_report",
+    "running_report",
+    "system_prompt",
+]
+
+
+def codec(name: str, *, agents: bool = False, secret: bytes | None = None) -> Codec:
+    """Choose how blocks travel.
+
+    Args:
+        name: "tags", "tools" or "json".
+        agents: Whether sub-agents are offered to the endpoint's tool calling.
+        secret: The key of the boundaries round output that imitates tags; None takes a random one. A resumed
+            run that gives its old key writes its old messages again, character by character.
+
+    Raises:
+        ConfigError: If there is no such codec.
+    """
+    match name:
+        case "tags":
+            return TagCodec(secret)
+        case "tools":
+            return ToolCodec(secret, agents=agents)
+        case "json":
+            return JsonCodec(secret)
+    raise ConfigError(f"There is no protocol {name!r}: choose tags, tools or json.")

@@ -1,0 +1,105 @@
+"""The system prompt: the parts of `prompt.md` that hold for a run.
+
+Comes in: what is there (the kernel, the functions, the names). Goes out: the prompt. It says only what is true
+of this run: no sub-agent is mentioned where none can be started, and no block runs side by side in a kernel
+that takes one at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Literal
+
+from codeact_kernel.blocks import format_duration
+from codeact_kernel.dialogue.shorten import one_line, plain
+
+Protocol = Literal["tags", "tools", "json"]
+
+_PART = re.compile(r"<!-- part: (\w+) -->\n")
+_LINE = 200
+"""Characters of a function's or a name's line: they may come from foreign servers, and are there in every call."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionLine:
+    """A function that the model can call, as introspection shows it."""
+
+    signature: str
+    """Name, parameters and what it returns: `fetch(url: str) -> str`."""
+    summary: str = ""
+    """The first line of its docstring."""
+    awaited: bool = False
+    """Whether its result has to be awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run is like, as far as the model has to know it."""
+
+    kernel: str = "Python"
+    """Which kernel it is, in words ("Python 3.11.7, ipykernel 7.4.0")."""
+    directory: str = "."
+    functions: tuple[FunctionLine, ...] = ()
+    names: tuple[tuple[str, str], ...] = ()
+    """Names that are defined already, each with a line that says what it is."""
+    own_kernel: bool = True
+    """Whether blocks run side by side; a kernel that is not ours takes one at a time."""
+    timeout: float | None = 1800.0
+    """Seconds after which a block without a timeout is interrupted; None for never."""
+    agents: bool = False
+    """Whether sub-agents can be started."""
+    more: str = ""
+    """What the user adds to the prompt."""
+
+
+def system_prompt(around: Surroundings, protocol: Protocol = "tags", *, examples: bool = True) -> str:
+    """Write the system prompt.
+
+    Args:
+        around: What is true of this run.
+        protocol: How blocks travel.
+        examples: Whether to show two turns. Small models write blocks reliably only with them; tool calls have
+            a form of their own and are never shown.
+
+    Returns:
+        The prompt.
+    """
+    parts = _parts()
+    functions = [_line(f"{'await ' if f.awaited else ''}{f.signature}", f.summary) for f in around.functions]
+    names = [_line(name, what) for name, what in around.names]
+    agents = "agents_tags" if protocol == "tags" else "agents_calls"
+    chosen = [
+        parts[protocol],
+        parts[agents] if around.agents else "",
+        parts["rules"],
+        parts["place"],
+        parts["functions"] if functions else "",
+        parts["names"] if names else "",
+        parts[f"examples_{protocol}"] if examples and protocol != "tools" else "",
+    ]
+    words = {
+        "kernel": one_line(plain(around.kernel), _LINE),
+        "timeout": "no limit" if around.timeout is None else format_duration(around.timeout),
+        "order": parts["side_by_side" if around.own_kernel else "one_at_a_time"],
+        "directory": one_line(plain(around.directory), _LINE),
+        "functions": "\n".join(functions),
+        "names": "\n".join(names),
+    }
+    told = [Template(part).substitute(words) for part in chosen if part]
+    return "\n\n".join([*told, *filter(None, [around.more.strip()])])
+
+
+def _line(name: str, what: str) -> str:
+    """One line, whatever its author wrote: it begins with a dash and can hold no line end, so no tag begins it."""
+    return f"- {one_line(plain(': '.join(filter(None, (name, what)))), _LINE)}"
+
+
+@cache
+def _parts() -> dict[str, str]:
+    text = files(__package__).joinpath("prompt.md").read_text(encoding="utf-8")
+    _, *found = _PART.split(text)
+    return {name: part.strip() for name, part in zip(found[::2], found[1::2], strict=True)}

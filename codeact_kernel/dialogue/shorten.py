@@ -1,0 +1,101 @@
+"""Text of a block, made fit to be read by a model.
+
+Comes in: characters as a terminal would get them. Goes out: what a person would see at the end, and of a long
+text its head and its tail with an exact count of what is between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from codeact_kernel.dialogue.frames import sendable
+
+Count = Callable[[str], int]
+"""How many tokens a text is."""
+
+_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, moves of the cursor
+    r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links
+    r"|[PX^_][^\x1b\n]*(?:\x1b\\)?"  # device control strings
+    r"|[ -/]*[0-~])"  # two and three characters
+)
+_CONTROL = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f]")
+
+_WIDEST = 8
+"""Characters a token, at most, of a text that is counted whole; a longer one is long in any case. English and
+code have 3 to 4 characters a token."""
+
+
+def plain(text: str) -> str:
+    """Take away what only a terminal understands.
+
+    Args:
+        text: Text with colours, progress bars and controls.
+
+    Returns:
+        The text without escape sequences; of a line that was written over by carriage returns only its last
+        state; without other controls; with a replacement mark for NUL and for halves of surrogate pairs.
+    """
+    if "\x1b" in text:
+        text = _ESCAPE.sub("", text)
+    if "\r" in text:
+        text = "\n".join(map(_last_state, text.split("\n")))
+    return sendable(_CONTROL.sub("", text))
+
+
+def _last_state(line: str) -> str:
+    return next((state for state in reversed(line.split("\r")) if state), "")
+
+
+def shorten(text: str, limit: int, count: Count, handle: str) -> str:
+    """Keep the head and the tail of a long text.
+
+    Args:
+        text: The text.
+        limit: Tokens that may be kept.
+        count: How many tokens a text is.
+        handle: Code that gives the model all of it.
+
+    Returns:
+        The text, or its head, a line that says exactly how much is left out there, and its tail. It is cut
+        between lines where lines are short enough for that.
+    """
+    widest, half = limit * _WIDEST, limit // 2
+    if len(text) <= widest and count(text) <= limit:
+        return text
+    kept = _most(min(len(text), widest), lambda size: count(text[:size]) <= half)
+    line = text.rfind("\n", 0, kept) + 1
+    begin = line if line > kept // 2 else kept
+    kept = _most(min(len(text) - begin, widest), lambda size: count(text[len(text) - size :]) <= half)
+    end = len(text) - kept
+    line = text.find("\n", end) + 1
+    end = line if 0 < line < end + kept // 2 else end
+    if begin >= end:
+        return text
+    left = text[begin:end]
+    lines = f"{left.count(chr(10)):,} lines, " if left.count("\n") > 1 else ""
+    note = f"[{lines}{len(left):,} characters left out here: {handle} has all of it]\n"
+    return text[:begin] + ("\n" if begin and text[begin - 1] != "\n" else "") + note + text[end:]
+
+
+def _most(high: int, fits: Callable[[int], bool]) -> int:
+    """The largest size that fits, to a few characters."""
+    low = 0
+    while high - low > 4:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def one_line(text: str, limit: int) -> str:
+    """Put a text on one line.
+
+    Args:
+        text: The text.
+        limit: Characters that may be kept.
+    """
+    line = " ".join(text[: 4 * limit].split())
+    if len(line) <= limit and len(text) <= 4 * limit:
+        return line
+    return f"{line[:limit]}… ({len(text):,} characters)"
