@@ -17,8 +17,8 @@ async def beat(
 ) -> None:
     """Report a block at each interval until cancelled.
 
-    The intervals are counted from the first line of code, and one that was missed because the loop was busy
-    is left out. Output that is only white space is nothing new.
+    The intervals are counted from the first line of code; of those that a busy loop has missed, all but the
+    first have nothing new to say. Output that is only white space is nothing new.
 
     Args:
         began: Done when the first line of code runs; its result is the loop's time of that moment.
@@ -31,7 +31,7 @@ async def beat(
     start = began.result()
     mark = beats = 0
     while True:
-        beats = max(beats, int((loop.time() - start) / interval)) + 1
+        beats += 1
         await asyncio.sleep(start + beats * interval - loop.time())
         text = log.since(mark)
         mark = log.mark

@@ -121,6 +121,11 @@ class Supervisor:
         watch.ask(Ending("cancelled", f"cancelled: {reason}"))
         return True
 
+    async def settled(self) -> None:
+        """Wait until no block is alive."""
+        while self._lives:
+            await asyncio.wait(self._lives)
+
     def output(self, name: str) -> str:
         """All that a block has put out so far, late output included, as one text.
 
@@ -205,8 +210,7 @@ class Supervisor:
         for watch in self._watches.values():
             if not watch.ended.done():
                 watch.ask(Ending("cancelled", "cancelled: the run ended"))
-        if self._lives:
-            await asyncio.wait(self._lives)
+        await self.settled()
         for run in self._runs.values():
             run.cancel()
 

@@ -361,7 +361,8 @@ def test_clear_output_clears_at_once_or_when_the_next_output_comes():
     assert outputs_of(a, ClearOutput()) == []
     assert [output.text for output in outputs_of(a, ClearOutput(wait=True))] == ["a"]
     assert [output.text for output in outputs_of(a, ClearOutput(wait=True), b)] == ["b"]
-    assert [output.text for output in outputs_of(a, ClearOutput(wait=True), b, b)] == ["bb"]
+    c = StreamOutput("stderr", "c")
+    assert [output.text for output in outputs_of(a, ClearOutput(wait=True), b, c)] == ["b", "c"]
     assert [output.text for output in outputs_of(a, ClearOutput(), b)] == ["b"]
 
 
@@ -386,6 +387,15 @@ def test_a_display_that_was_cleared_is_not_brought_back_by_an_update():
         DisplayOutput({"text/plain": "2"}, display_id="bar", update=True),
     )
     assert made == []
+
+
+def test_an_update_after_a_clear_is_of_the_display_that_another_block_still_shows():
+    mine, update = (DisplayOutput({"text/plain": t}, display_id="bar", update=t == "2") for t in "12")
+    maker = ran(DL, mine, name="maker")
+    clearer = ran(CodeBlock("2"), mine, ClearOutput(), update, name="clearer")
+    cells = valid(opened(*maker, *clearer)).cells[1:]
+    assert [output.data["text/plain"] for output in cells[0].outputs] == ["2"]
+    assert cells[1].outputs == []
 
 
 @pytest.mark.parametrize("first", ["maker", "updater"])
@@ -491,11 +501,19 @@ def test_other_outputs_stay_when_a_stream_is_shortened():
     made = outputs_of(
         StreamOutput("stdout", "a" * 500),
         DisplayOutput({"text/plain": "plot"}),
+        StreamOutput("stderr", "all of this is left out"),
+        DisplayOutput({"text/plain": "plot"}),
         StreamOutput("stdout", "b" * 500),
         ResultOutput({"text/plain": "42"}),
         stream_limit=10,
     )
-    assert [output.output_type for output in made] == ["stream", "display_data", "stream", "execute_result"]
+    assert [output.output_type for output in made] == [
+        "stream",
+        "display_data",
+        "display_data",
+        "stream",
+        "execute_result",
+    ]
 
 
 def test_a_notebook_of_three_hundred_blocks_is_written_in_a_second():

@@ -139,6 +139,17 @@ async def test_an_end_hastens_a_write_that_was_due_later(desk):
 
 
 @jumping
+async def test_output_after_an_end_does_not_put_its_write_off(desk):
+    async with desk.recorder:
+        desk.begin()
+        await asyncio.sleep(0.01)
+        desk.tell(TurnStarted(2, 0.0))
+        desk.say("a")
+        await asyncio.sleep(1.1)
+        assert desk.recorder.writes == 2
+
+
+@jumping
 async def test_leaving_writes_what_is_new(desk):
     async with desk.recorder:
         desk.begin()
@@ -223,6 +234,49 @@ async def test_being_cancelled_twice_in_the_middle_of_a_write_loses_nothing(desk
         await task
     assert desk.said() == "said while the first write was going on"
     assert gate.held == 2
+
+
+@jumping
+async def test_a_write_that_fails_while_the_recorder_is_left_is_made_up_for(desk, monkeypatch):
+    gate = Gate(monkeypatch)
+    hold = os.fsync
+
+    def fail_once(fd):
+        hold(fd)
+        if gate.held == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(room.os, "fsync", fail_once)
+    async with desk.recorder:
+        desk.begin()
+        await gate.reached.wait()
+        threading.Timer(0.05, gate.open.set).start()
+    assert len(desk.errors) == 1
+    assert desk.recorder.error is None
+    assert len(desk.read().cells) == 2
+
+
+@jumping
+async def test_a_write_holds_what_was_so_when_it_began(desk, monkeypatch):
+    reached, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    to_notebook = room.to_notebook
+
+    def hold(transcript, settings):
+        loop.call_soon_threadsafe(reached.set)
+        assert go_on.wait(10)
+        return to_notebook(transcript, settings)
+
+    monkeypatch.setattr(room, "to_notebook", hold)
+    async with desk.recorder:
+        desk.begin()
+        await reached.wait()
+        desk.say("said meanwhile")
+        go_on.set()
+        await asyncio.sleep(0.1)
+        assert desk.recorder.writes == 1
+        assert desk.said() == ""
+    assert desk.said() == "said meanwhile"
 
 
 @jumping
