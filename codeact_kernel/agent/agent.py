@@ -1,0 +1,281 @@
+"""The agent: what a caller holds.
+
+Comes in: tasks, notes, wishes to stop. Goes out: runs, and the events of runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from codeact_kernel.agent.assembly import Parts, assemble
+from codeact_kernel.agent.hooks import Refused
+from codeact_kernel.agent.inbox import Inbox, Note
+from codeact_kernel.agent.loop import Limits
+from codeact_kernel.agent.options import Options
+from codeact_kernel.agent.recording import Recording
+from codeact_kernel.agent.run import Run
+from codeact_kernel.agent.rundir import make_run_dir
+from codeact_kernel.errors import CodeactError, LimitReached, RecordError
+from codeact_kernel.events import (
+    BlockFinished,
+    Event,
+    Heartbeat,
+    NoteReceived,
+    RunEnded,
+    RunStarted,
+    StopReason,
+)
+from codeact_kernel.messages import Usage
+from codeact_kernel.supervisor import LiveBlock
+from codeact_kernel.transcript import Transcript
+
+
+@dataclass(eq=False)
+class Agent(Options):
+    """An agent with its own kernel; the fields say what it shall be.
+
+    An `async with`: the kernel lives as long as the block. Runs one after the other go on in the same
+    conversation and the same namespace. Entering raises `ConfigError` where something of the fields is wrong, and
+    `KernelError` where the kernel does not start.
+    """
+
+    def __post_init__(self) -> None:
+        self.transcript = Transcript()
+        """What happened so far."""
+        self.record_error: RecordError | None = None
+        """Why the record could not be written, once; None where it was."""
+        self._inbox = Inbox()
+        self._stack = AsyncExitStack()
+        self._parts: Parts | None = None
+        self._recording: Recording | None = None
+        self._listeners: list[Callable[[Event], None]] = list(self.observers)
+        self._running: asyncio.Task[tuple[str, Any]] | None = None
+        self._stopping = False
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._parts = await assemble(self, self._stack, self._inbox, self.transcript, self._emit)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        finally:
+            if self._recording is not None:
+                await self._recording.aclose()
+
+    async def run(self, task: str, *, max_turns: int | None = None, max_time: float | None = None) -> Run:
+        """Work on a task until it is answered, stopped, or out of what it may use.
+
+        Args:
+            task: The task.
+            max_turns: Replies that it may take; None takes the settings'.
+            max_time: Seconds that it may take; None takes the settings'.
+
+        Returns:
+            What came of it. A limit or a stop is no exception: see `Run.stop`.
+
+        Raises:
+            CodeactError: If the world failed (the model, the kernel); the record says so, too.
+        """
+        parts = self._entered
+        if self._running is not None:
+            raise RuntimeError("this agent works on a task already; steer it, or use another agent")
+        limits = Limits(max_turns or parts.settings.max_turns, max_time or parts.settings.max_time)
+        await self._begin(task)
+        before, turns, began = self.transcript.usage, self._turns, time.time()
+        self._stopping = False
+        self._running = asyncio.get_running_loop().create_task(parts.loop.run(task, limits))
+        stop: StopReason = "failed"
+        answer, value, message = None, None, ""
+        try:
+            answer, value = await self._running
+            stop = "answered"
+        except LimitReached as limit:
+            stop, message = "limit", limit.message
+        except asyncio.CancelledError:
+            stop, message = "cancelled", "it was stopped"
+            if not self._stopping:
+                raise
+        except (CodeactError, Refused) as error:
+            message = str(error)
+            if isinstance(error, CodeactError):
+                raise
+        finally:
+            self._running.cancel()
+            self._running = None
+            await self._settle()
+            usage = _less(self.transcript.usage, before)
+            ended = RunEnded(stop, answer, usage, self._turns - turns, time.time(), message)
+            self._emit(ended)
+        return Run(
+            self.transcript.runs[-1].start.run_id,
+            task,
+            ended.stop,
+            answer,
+            value,
+            usage,
+            ended.turns,
+            ended.at - began,
+            message,
+            self._recording.notebook if self._recording else None,
+        )
+
+    async def stream(self, task: str, **limits: Any) -> AsyncGenerator[Event]:
+        """Work on a task and yield its events as they happen; the last one is `RunEnded`.
+
+        Args:
+            task: The task.
+            **limits: As in `run`.
+
+        Raises:
+            CodeactError: As in `run`, after the last event.
+        """
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._listeners.append(queue.put_nowait)
+        running = asyncio.get_running_loop().create_task(self.run(task, **limits))
+        running.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            await running
+        finally:
+            self._listeners.remove(queue.put_nowait)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def steer(self, text: str, sender: str = "user") -> None:
+        """Tell the agent something; it reads it before its next reply.
+
+        Args:
+            text: What it shall know.
+            sender: Who says it.
+        """
+        self._emit(NoteReceived(sender, text))
+        self._inbox.put(Note(sender, text))
+
+    def follow_up(self, text: str, sender: str = "user") -> None:
+        """Tell the agent something that it reads only when it would stop; it goes on then.
+
+        Args:
+            text: What it shall know.
+            sender: Who says it.
+        """
+        self._emit(NoteReceived(sender, text))
+        self._inbox.follow_up(Note(sender, text))
+
+    def cancel(self, id: str, reason: str = "by the user") -> bool:  # noqa: A002
+        """End a block.
+
+        Args:
+            id: The block's id.
+            reason: Who or what wants it, for the model.
+
+        Returns:
+            Whether there was one to end.
+        """
+        return self._entered.supervisor.cancel(id, reason)
+
+    def cancel_blocks(self, reason: str = "by the user") -> int:
+        """End all blocks that run or wait.
+
+        Args:
+            reason: Who or what wants it, for the model.
+
+        Returns:
+            How many.
+        """
+        return sum(self.cancel(live.id, reason) for live in self.live)
+
+    def stop(self) -> None:
+        """End the run that is going on; its blocks are ended, too, and the record is kept."""
+        self._stopping = True
+        if self._running is not None:
+            self._running.cancel()
+
+    @property
+    def live(self) -> list[LiveBlock]:
+        """The blocks that run or wait."""
+        return self._entered.supervisor.live
+
+    @property
+    def context_tokens(self) -> int:
+        """The size of the context, in tokens."""
+        context = self._entered.context
+        return context.count(context.messages())
+
+    @property
+    def _entered(self) -> Parts:
+        if self._parts is None:
+            raise RuntimeError("use the agent inside `async with Agent(…) as agent`")
+        return self._parts
+
+    @property
+    def _turns(self) -> int:
+        return sum(len(run.turns) for run in self.transcript.runs)
+
+    async def _begin(self, task: str) -> None:
+        parts = self._entered
+        if self._recording is None and self.run_dir is not False:
+            chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
+            folder = make_run_dir(Path(self.workspace), task, chosen)
+            self._recording = Recording(folder, self.transcript, self._record_failed)
+            await self._recording.opened()
+        started = RunStarted(
+            uuid.uuid4().hex[:12],
+            task,
+            parts.model.name,
+            parts.context.system or "",
+            time.time(),
+            parts.kernel.description,
+        )
+        self._emit(started)
+
+    async def _settle(self) -> None:
+        """End what still runs; the supervisor bounds the wait."""
+        supervisor = self._entered.supervisor
+        if self.cancel_blocks("the run ended"):
+            await supervisor.settled()
+        self._inbox.take()
+
+    def _emit(self, event: Event) -> None:
+        self.transcript.apply(event)
+        match event:
+            case BlockFinished():
+                self._inbox.put(event.result)
+            case Heartbeat():
+                self._inbox.put(event)
+            case _:
+                pass
+        if self._recording is not None:
+            self._recording(event)
+        for listener in list(self._listeners):
+            listener(event)
+
+    def _record_failed(self, error: RecordError) -> None:
+        self.record_error = self.record_error or error
+
+
+def _less(usage: Usage, before: Usage) -> Usage:
+    cost = None if usage.cost is None or before.cost is None else usage.cost - before.cost
+    return replace(
+        usage,
+        input_tokens=usage.input_tokens - before.input_tokens,
+        cached_tokens=usage.cached_tokens - before.cached_tokens,
+        output_tokens=usage.output_tokens - before.output_tokens,
+        calls=usage.calls - before.calls,
+        cost=cost,
+    )

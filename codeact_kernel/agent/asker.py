@@ -1,0 +1,156 @@
+"""One question to the model: a reply, whole, its blocks launched while it still streams.
+
+Comes in: the messages of the context. Goes out: a `Reply`. A reply that was cut is joined with its rest here,
+from the cut point on, so that no block is asked for, or run, twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from codeact_kernel.agent.hooks import HookChain
+from codeact_kernel.agent.launcher import Launcher
+from codeact_kernel.blocks import AgentBlock, Cancel, CodeBlock, Fault, Part, Prose
+from codeact_kernel.events import Event, Reply, ReplyDelta
+from codeact_kernel.messages import CallPiece, EndPiece, Message, ModelRequest, TextPiece, Usage
+from codeact_kernel.protocols import Codec, Model, ReplyReader
+
+JOINS = 3
+"""How often the rest of one reply is asked for."""
+
+
+@dataclass
+class _Draft:
+    """A reply while it comes."""
+
+    parts: list[Part] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    job_ids: list[str | None] = field(default_factory=list)
+    received: str = ""
+    usage: Usage = field(default_factory=Usage)
+    finish: str | None = None
+
+    def add_prose(self, prose: Prose) -> None:
+        if self.parts and isinstance(self.parts[-1], Prose):
+            prose = Prose(self.parts.pop().text + prose.text)  # type: ignore[union-attr]
+        self.parts.append(prose)
+
+
+class Asker:
+    """Asks the model and launches what it replies.
+
+    Args:
+        model: Who is asked.
+        codec: How blocks travel.
+        launcher: Takes the blocks.
+        hooks: May change the request.
+        emit: Gets the characters of the reply as they come.
+        compiles: Whether code compiles after IPython's transform.
+        wall: The time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        codec: Codec,
+        launcher: Launcher,
+        hooks: HookChain,
+        emit: Callable[[Event], None],
+        compiles: Callable[[str], bool],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._model = model
+        self._codec = codec
+        self._launcher = launcher
+        self._hooks = hooks
+        self._emit = emit
+        self._compiles = compiles
+        self._wall = wall
+
+    async def ask(self, messages: list[Message], turn: int) -> Reply:
+        """Ask for one reply.
+
+        Args:
+            messages: The context.
+            turn: The turn that begins with it.
+
+        Returns:
+            The reply. Its blocks run already.
+
+        Raises:
+            ModelError: If the model cannot be asked.
+            Refused: If a hook refuses the call.
+        """
+        began, draft = self._wall(), _Draft()
+        reader = self._codec.reader(self._compiles, self._launcher.in_use)
+        request = ModelRequest(tuple(messages), stop=self._codec.stop, tools=self._codec.tools)
+        request = await self._hooks.before_model_call(request)
+        await self._stream(request, reader, draft, turn)
+        for _ in range(JOINS):
+            if not reader.cut:
+                break
+            reader.resume()
+            rest = self._codec.continuation(draft.received)
+            await self._stream(replace(request, messages=(*request.messages, *rest)), reader, draft, turn)
+        if reader.cut:
+            await self._take(reader.give_up(), reader, draft, turn)
+        return Reply(
+            turn,
+            reader.text,
+            tuple(draft.parts),
+            tuple(draft.faults),
+            reader.calls,
+            tuple(draft.job_ids),
+            draft.usage,
+            began,
+            self._wall(),
+        )
+
+    async def _stream(self, request: ModelRequest, reader: ReplyReader, draft: _Draft, turn: int) -> None:
+        async for piece in self._model.stream(request):
+            match piece:
+                case TextPiece():
+                    draft.received += piece.text
+                    self._emit(ReplyDelta(turn, piece.text))
+                    await self._take(reader.feed(piece.text), reader, draft, turn)
+                case CallPiece():
+                    await self._take(reader.feed(piece), reader, draft, turn)
+                case EndPiece():
+                    draft.usage += piece.usage
+                    draft.finish = piece.finish
+                case _:
+                    pass
+        await self._take(reader.finish(draft.finish), reader, draft, turn)
+
+    async def _take(
+        self, items: Sequence[Part | Fault], reader: ReplyReader, draft: _Draft, turn: int
+    ) -> None:
+        """Act on what the reader returned. Each call that is new gives the first items that are no prose."""
+        of_calls = len(reader.calls) - len(draft.job_ids)
+        for item in items:
+            if isinstance(item, Prose):
+                draft.add_prose(item)
+                continue
+            job_id = await self._act(item, draft, turn)
+            if of_calls > 0:
+                draft.job_ids.append(job_id)
+                of_calls -= 1
+
+    async def _act(
+        self, item: CodeBlock | AgentBlock | Cancel | Fault, draft: _Draft, turn: int
+    ) -> str | None:
+        match item:
+            case CodeBlock() | AgentBlock():
+                job_id = await self._launcher.launch(item, turn)
+                draft.parts.append(replace(item, id=item.id or job_id))
+                return job_id
+            case Cancel():
+                draft.parts.append(item)
+                fault = self._launcher.cancel(item)
+                if fault is not None:
+                    draft.faults.append(fault)
+            case Fault():
+                draft.faults.append(item)
+        return None

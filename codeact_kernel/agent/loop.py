@@ -1,0 +1,225 @@
+"""The loop: ask, launch, wait, tell; until the model answers.
+
+Comes in: a task, and what lands in the inbox. Goes out: events, and how the run ended. This is the whole of
+it: a reply's blocks run while it streams; then the loop sleeps until something lands; all that has landed is
+one message; a reply without blocks while something runs means wait, and with nothing running it is the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from codeact_kernel.agent.answer import TRIES, AnswerType
+from codeact_kernel.agent.asker import Asker
+from codeact_kernel.agent.context import Context
+from codeact_kernel.agent.hooks import HookChain
+from codeact_kernel.agent.inbox import Inbox, Item, Note
+from codeact_kernel.blocks import BlockResult, Prose, StreamOutput
+from codeact_kernel.dialogue import (
+    fault_report,
+    note_report,
+    observation,
+    result_report,
+    running_report,
+)
+from codeact_kernel.errors import ContextOverflow, LimitReached, ModelRefused
+from codeact_kernel.events import Appended, Event, Heartbeat, Reply, Report, Task, TurnStarted
+from codeact_kernel.messages import Message
+from codeact_kernel.supervisor import Supervisor
+
+EMPTY_REPLIES = 3
+"""Replies in a row with nothing in them, after which the run is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may use."""
+
+    turns: int | None = None
+    seconds: float | None = None
+
+
+class Loop:
+    """Runs tasks, one after the other, in one context.
+
+    Args:
+        asker: Asks the model.
+        context: What the model gets to see.
+        supervisor: Runs the blocks.
+        inbox: Where everything lands.
+        hooks: The caller's own code.
+        emit: Gets the events.
+        result_tokens: The most that the model reads of one result.
+        answer_type: What an answer has to be, or None for any text.
+        wall: The time in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        asker: Asker,
+        context: Context,
+        supervisor: Supervisor,
+        inbox: Inbox,
+        hooks: HookChain,
+        emit: Callable[[Event], None],
+        *,
+        result_tokens: int,
+        answer_type: AnswerType | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._asker = asker
+        self._context = context
+        self._supervisor = supervisor
+        self._inbox = inbox
+        self._hooks = hooks
+        self._emit = emit
+        self._result_tokens = result_tokens
+        self._answer_type = answer_type
+        self._wall = wall
+        self._turn = 0
+        self._remarks: dict[str, str] = {}
+
+    async def run(self, task: str, limits: Limits) -> tuple[str, Any]:
+        """Work on a task until it is answered.
+
+        Args:
+            task: The task.
+            limits: What it may use.
+
+        Returns:
+            The answer, and its value where answers have a type.
+
+        Raises:
+            LimitReached: If a limit was reached.
+            ModelError: If the model cannot be asked.
+            Refused: If a hook refused a call to the model.
+        """
+        self._append(Task(task))
+        first = self._turn
+        try:
+            async with asyncio.timeout(limits.seconds):
+                return await self._turns(first, limits)
+        except TimeoutError as error:
+            raise LimitReached("the time is up", limit="time", allowed=limits.seconds or 0) from error
+
+    async def _turns(self, first: int, limits: Limits) -> tuple[str, Any]:
+        empty = invalid = 0
+        while True:
+            if limits.turns is not None and self._turn - first >= limits.turns:
+                raise LimitReached(f"{limits.turns} turns are used up", limit="turns", allowed=limits.turns)
+            reply = await self._ask()
+            empty = empty + 1 if not (reply.text.strip() or reply.calls) else 0
+            if empty == EMPTY_REPLIES:
+                raise ModelRefused("the model replied nothing at all, three times in a row")
+            if self._is_answer(reply):
+                try:
+                    answer = await self._accept(reply)
+                except ValueError as problem:
+                    invalid += 1
+                    if invalid > TRIES:
+                        raise ModelRefused(
+                            f"no answer of the wanted type in {TRIES} tries: {problem}"
+                        ) from None
+                    self._inbox.put(
+                        Report("fault", f"Your answer does not validate: {problem}. Answer again.")
+                    )
+                else:
+                    if answer is not None:
+                        return answer
+            elif not reply.text.strip() and not reply.calls and not self._busy:
+                self._inbox.put(Report("fault", "Your reply was empty. Write a block, or your answer."))
+            await self._listen()
+
+    async def _ask(self) -> Reply:
+        self._turn += 1
+        messages = self._context.messages()
+        if self._context.must_compact(messages):
+            messages = self._compact()
+        self._emit(TurnStarted(self._turn, self._wall(), self._context.count(messages)))
+        try:
+            reply = await self._asker.ask(messages, self._turn)
+        except ContextOverflow:
+            messages = self._compact()
+            reply = await self._asker.ask(messages, self._turn)
+        self._context.learn(messages, reply)
+        self._append(reply)
+        for fault in reply.faults:
+            if fault.runs and fault.id is not None:
+                self._remarks[fault.id] = fault.message
+            else:
+                self._inbox.put(fault_report(fault))
+        await self._hooks.after_model_call(reply)
+        return reply
+
+    def _compact(self) -> list[Message]:
+        """Make room without the model: the last resort."""
+        self._append(self._context.force())
+        return self._context.messages()
+
+    @property
+    def _busy(self) -> bool:
+        """Whether something runs, or has landed that the model does not know."""
+        return bool(self._inbox) or bool(self._supervisor.live)
+
+    def _is_answer(self, reply: Reply) -> bool:
+        only_prose = all(isinstance(part, Prose) for part in reply.parts) and not reply.calls
+        return only_prose and bool(reply.text.strip()) and not self._busy
+
+    async def _accept(self, reply: Reply) -> tuple[str, Any] | None:
+        """Take an answer, unless somebody still wants something: None then.
+
+        Raises:
+            ValueError: If it is not of the wanted type.
+        """
+        text = reply.text.strip()
+        value = self._answer_type.read(text) if self._answer_type else None
+        if self._inbox.turn_up_follow_ups():
+            return None
+        more = await self._hooks.on_stop(text)
+        if more is not None:
+            self._inbox.put(Note("host", more))
+            return None
+        return text, value
+
+    async def _listen(self) -> None:
+        """Wait until something lands, and write it down as one message."""
+        await self._inbox.wait()
+        reports = [await self._report(item) for item in self._inbox.take()]
+        knowledge = self._context.take_knowledge()
+        if knowledge is not None:
+            self._append(knowledge)
+        reminder = self._context.reminder()
+        self._append(observation([*reports, *([reminder] if reminder else [])]))
+
+    async def _report(self, item: Item) -> Report:
+        match item:
+            case BlockResult():
+                result = await self._hooks.after_block(item)
+                remark = self._remarks.pop(item.id.partition("#")[0], None)
+                remarks: Sequence[str] = () if remark is None else (remark,)
+                count = self._context.count_text
+                return result_report(result, count, limit=self._result_tokens, remarks=remarks)
+            case Heartbeat():
+                return self._heartbeat(item)
+            case Note():
+                return note_report(item.sender, item.text)
+            case Report():
+                return item
+
+    def _heartbeat(self, beat: Heartbeat) -> Report:
+        deadline = next((live.deadline for live in self._supervisor.live if live.id == beat.id), None)
+        return running_report(
+            beat.id,
+            (StreamOutput("stdout", beat.text),),
+            self._context.count_text,
+            current=beat.current,
+            now=self._wall(),
+            deadline=deadline,
+        )
+
+    def _append(self, entry: Any) -> None:
+        self._emit(Appended(self._turn, entry))

@@ -1,0 +1,55 @@
+"""The record of an agent, from its first run to its end.
+
+Comes in: the transcript, and every event. Goes out: `run.ipynb` and `journal.jsonl` in the run's folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from codeact_kernel.errors import RecordError
+from codeact_kernel.events import Event
+from codeact_kernel.record import Journal, Recorder
+from codeact_kernel.transcript import Transcript
+
+NOTEBOOK, JOURNAL = "run.ipynb", "journal.jsonl"
+
+
+class Recording:
+    """Writes the record in a task of its own, so that any task may begin it.
+
+    Args:
+        folder: The run's folder.
+        transcript: What is written.
+        report: Called with the first failure; the run goes on.
+    """
+
+    def __init__(self, folder: Path, transcript: Transcript, report: Callable[[RecordError], None]) -> None:
+        self.notebook = folder / NOTEBOOK
+        self._recorder = Recorder(self.notebook, transcript, report=report)
+        self._journal = Journal(folder / JOURNAL, report=report)
+        self._closing = asyncio.Event()
+        self._open = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name="record")
+
+    async def opened(self) -> None:
+        """Wait until events can be taken."""
+        await self._open.wait()
+
+    async def aclose(self) -> None:
+        """Write what is not written, and end."""
+        self._closing.set()
+        await self._task
+
+    def __call__(self, event: Event) -> None:
+        """Take an event that the transcript has heard of already."""
+        self._journal(event)
+        self._recorder(event)
+
+    async def _keep(self) -> None:
+        with self._journal:
+            async with self._recorder:
+                self._open.set()
+                await self._closing.wait()
