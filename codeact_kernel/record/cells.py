@@ -76,23 +76,20 @@ class RunCells:
 
     def _turn(self, turn: Turn) -> list[Cell]:
         """The parts of a reply in order; blocks whose reply still streams have no part yet and come last."""
-        waiting = list(turn.blocks)
         cells = []
         parts = _parts(turn)
         if parts and self._is_answer(turn, parts[-1]):
             parts.pop()
+        ran = _records(parts, turn.blocks)
         for at, part in enumerate(parts):
             if isinstance(part, Prose):
                 if part.text.strip():
                     cells.append(self._cell("markdown", part.text.strip(), "prose", turn, f"prose {at}"))
             elif isinstance(part, CodeBlock | AgentBlock):
-                record = next((record for record in waiting if record.block == part), None)
-                if record is None:
-                    cells.append(self._refused(turn, part, at))
-                else:
-                    waiting.remove(record)
-                    cells.append(self._block(turn, record))
-        cells += [self._block(turn, record) for record in waiting]
+                record = ran.get(at)
+                cells.append(self._block(turn, record) if record else self._refused(turn, part, at))
+        shown = {id(record) for record in ran.values()}
+        cells += [self._block(turn, record) for record in turn.blocks if id(record) not in shown]
         if cells and turn.reply:
             cells[0]["metadata"]["codeact"].setdefault("volatile", {})["usage"] = usage_json(turn.reply.usage)
         return cells
@@ -175,6 +172,24 @@ def _parts(turn: Turn) -> list[Part]:
         else:
             parts.append(part)
     return parts
+
+
+def _records(parts: Sequence[Part], records: Sequence[BlockRecord]) -> dict[int, BlockRecord]:
+    """Which block came of which part of a reply, by the part's place.
+
+    A hook may have changed a block before it ran, so where there are as many blocks as parts the order tells;
+    else a part is the first block that reads as it does.
+    """
+    blocks = [(at, part) for at, part in enumerate(parts) if isinstance(part, CodeBlock | AgentBlock)]
+    if len(blocks) == len(records):
+        return {at: record for (at, _), record in zip(blocks, records, strict=True)}
+    waiting = list(records)
+    found = {}
+    for at, part in blocks:
+        place = next((place for place, record in enumerate(waiting) if record.block == part), None)
+        if place is not None:
+            found[at] = waiting.pop(place)
+    return found
 
 
 def _kind(block: Block) -> str:

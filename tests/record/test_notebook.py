@@ -343,6 +343,26 @@ def test_a_chat_is_one_notebook_with_a_heading_a_message():
     assert notebook.metadata.codeact.run_id == "run-2"
 
 
+def test_a_block_that_a_hook_has_changed_stands_where_its_reply_has_it_as_it_ran():
+    changed = CodeBlock("print(2)")
+    transcript = opened(
+        *ran(changed), Appended(1, Reply(1, "x", (CodeBlock("print(1)"), Prose("And then?"))))
+    )
+    assert [cell.source for cell in valid(transcript).cells[1:]] == ["print(2)", "And then?"]
+
+
+def test_two_blocks_that_read_the_same_have_a_cell_each():
+    same = CodeBlock("print(1)")
+    transcript = opened(
+        *ran(same, StreamOutput("stdout", "a"), name="b1"),
+        *ran(same, StreamOutput("stdout", "b"), name="b2"),
+        Appended(1, Reply(1, "x", (same, REFUSED, same))),
+    )
+    cells = valid(transcript).cells[1:]
+    assert [cell.cell_type for cell in cells] == ["code", "raw", "code"]
+    assert [cells[at].outputs[0].text for at in (0, 2)] == ["a", "b"]
+
+
 def test_a_compaction_is_told_in_the_context():
     transcript = opened(Appended(1, Knowledge("I know that.", "dl runs")))
     assert valid(transcript).metadata.codeact.context == [

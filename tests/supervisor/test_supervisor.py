@@ -207,6 +207,18 @@ async def test_displays_count_as_output(stage):
 
 
 @jumping
+async def test_settled_waits_for_every_block_and_for_those_that_come_meanwhile(stage):
+    async with stage.supervisor():
+        await stage.it.settled()
+        stage.launch("a", "sleep(5)")
+        stage.launch("b", "sleep(1)", after=("a",))
+        asyncio.get_running_loop().call_later(3, stage.launch, "c", "sleep(60)")
+        await stage.it.settled()
+        assert asyncio.get_running_loop().time() == pytest.approx(63)
+        assert stage.it.live == []
+
+
+@jumping
 async def test_leaving_ends_what_lives_and_what_waits(stage):
     async with stage.supervisor():
         stage.launch("run", 'print("half")\nsleep(100)')
