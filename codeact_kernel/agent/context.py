@@ -23,7 +23,7 @@ from codeact_kernel.context import (
     threshold_of,
     visible,
 )
-from codeact_kernel.events import Knowledge, Reply, Report
+from codeact_kernel.events import Knowledge, Observation, Reply, Report
 from codeact_kernel.messages import Message
 from codeact_kernel.protocols import Codec
 from codeact_kernel.supervisor import LiveBlock, Supervisor
@@ -95,9 +95,15 @@ class Context:
         if reply.usage.calls == 1 and not reply.usage.estimated:
             self._counter.calibrate(messages, reply.usage.input_tokens)
 
-    def reminder(self) -> Report | None:
-        """The reminder to compact that is due now, if one is."""
-        return self._reminders.due(self.count(self.messages()), self._window, self._threshold)
+    def reminder(self, coming: Observation) -> Report | None:
+        """The reminder to compact that is due, if one is.
+
+        Args:
+            coming: What the model is about to read besides what it has read.
+        """
+        entries = [*visible(self._transcript.entries), coming]
+        size = self.count(self._codec.messages(self.system, entries))
+        return self._reminders.due(size, self._window, self._threshold)
 
     def compact(self, text: str) -> None:
         """Take the model's wish to replace the context by a text; it is carried out with the next observation.

@@ -192,7 +192,7 @@ class Loop:
         knowledge = self._context.take_knowledge()
         if knowledge is not None:
             self._append(knowledge)
-        reminder = self._context.reminder()
+        reminder = self._context.reminder(observation(reports))
         self._append(observation([*reports, *([reminder] if reminder else [])]))
 
     async def _report(self, item: Item) -> Report:

@@ -81,19 +81,17 @@ class Kernel:
         self._serve = serve
         self._tools = tools or []
         self._watcher: asyncio.Task[None] | None = None
+        self._seeds: dict[str, bytes] = {}
+        self._reviving = asyncio.Lock()
+        self.death: KernelDied | None = None
+        """How its process ended, if it did."""
 
     async def __aenter__(self) -> Kernel:
         self._launch = await choose(self.settings.kernel, self.settings.python)
         self.ours, self.note = self._launch.ours, self._launch.note
         if not self.settings.cwd.is_dir():
             raise ConfigError(f"the workspace {self.settings.cwd} is no folder")
-        # Unix sockets have paths of at most about 100 characters: a short folder of its own.
-        self._folder = Path(tempfile.mkdtemp(prefix="ck-"))
-        try:
-            await self._start()
-        except BaseException:
-            await self._stop()
-            raise
+        await self._start_whole()
         return self
 
     async def __aexit__(
@@ -120,6 +118,28 @@ class Kernel:
         else:
             await self._manager.interrupt_kernel()
 
+    async def revive(self) -> KernelDied | None:
+        """Start a new process in place of one that has ended.
+
+        What was seeded is bound again; everything else that the namespace held is gone.
+
+        Returns:
+            How the old one ended, with the names that are gone; None where it lives.
+
+        Raises:
+            KernelError: If the new one does not start.
+        """
+        async with self._reviving:
+            death = self.death
+            if death is None:
+                return None
+            await self._stop()
+            await self._start_whole()
+            await self._bind(self._seeds)
+            lost = tuple(name for name in death.lost if name not in self._seeds)
+            self.names = tuple(self._seeds)
+            return KernelDied(death.message, returncode=death.returncode, lost=lost)
+
     async def seed(self, values: dict[str, Any]) -> None:
         """Bind values in the namespace.
 
@@ -134,12 +154,28 @@ class Kernel:
         if not self.ours:
             raise ConfigError(f"no values can be passed to this kernel: {self.note}")
         pickled = pickle_values(values, self._launch.python or ())
+        await self._bind(pickled)
+        self._seeds |= pickled
+
+    async def _bind(self, pickled: dict[str, bytes]) -> None:
+        if not pickled:
+            return
         content = {"names": list(pickled), "cloudpickle": str(Path(cloudpickle.__file__).parent)}
         reply = await self.client.request(
             wire.SEED, content, channel="control", buffers=list(pickled.values())
         )
         for name, reason in reply["content"]["failed"].items():
             raise ConfigError(f"{name} cannot be passed to the kernel: {reason}")
+
+    async def _start_whole(self) -> None:
+        # Unix sockets have paths of at most about 100 characters: a short folder of its own.
+        self._folder = Path(tempfile.mkdtemp(prefix="ck-"))
+        self.death = None
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
 
     async def _start(self) -> None:
         self._manager = self._make_manager(self._launch)
@@ -196,7 +232,8 @@ class Kernel:
         while await self._manager.provisioner.poll() is None:
             await asyncio.sleep(0.2)
         code = await self._manager.provisioner.poll()
-        self.client.lose(KernelDied(_how_it_died(code) + self._log_tail(), returncode=code, lost=self.names))
+        self.death = KernelDied(_how_it_died(code) + self._log_tail(), returncode=code, lost=self.names)
+        self.client.lose(self.death)
 
     async def _stop(self) -> None:
         if self._watcher is not None:

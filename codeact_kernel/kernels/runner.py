@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, Status, StreamOutput
+from codeact_kernel.errors import KernelDied
 from codeact_kernel.kernels.ansi import plain_traceback
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.outputs import Collector, reply_meta
@@ -73,6 +74,7 @@ class KernelRunner:
     async def _execute(self, job: Job, watcher: Watcher, sent: _Sent) -> Outcome:
         assert isinstance(job.block, CodeBlock)
         block = job.block
+        death = await self._kernel.revive()
         collector = Collector(_starter(watcher), watcher.output, counted=self._kernel.ours)
         meta = {
             "id": job.id,
@@ -85,7 +87,8 @@ class KernelRunner:
         reply = await collector.complete()
         for output in _pages(reply["content"].get("payload") or []):
             watcher.output(output)
-        return self._outcome(reply, collector.missing)
+        outcome = self._outcome(reply, collector.missing)
+        return outcome if death is None else replace(outcome, notes=(_fresh(death), *outcome.notes))
 
     def _outcome(self, reply: dict[str, Any], missing: int) -> Outcome:
         content, meta = reply["content"], reply_meta(reply)
@@ -108,6 +111,11 @@ class KernelRunner:
             names=names,
             missing=missing,
         )
+
+
+def _fresh(death: KernelDied) -> str:
+    lost = f"; gone with it: {', '.join(death.lost[:40])}" if death.lost else ""
+    return f"it ran in a fresh kernel, because {death.message}{lost}"
 
 
 def _starter(watcher: Watcher) -> Callable[[str], None]:

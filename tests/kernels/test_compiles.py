@@ -7,7 +7,10 @@ import pytest
 from codeact_kernel.kernels import compiles
 
 
-@pytest.mark.parametrize("code", ["print(2**20)", "await f()", "!ls", "%time x = 1", "len?", "x = !ls", "%%bash\nls (", "", "'\\d'"])
+@pytest.mark.parametrize(
+    "code",
+    ["print(2**20)", "await f()", "!ls", "%time x = 1", "len?", "x = !ls", "%%bash\nls (", "", "'\\d'"],
+)
 def test_what_a_kernel_takes_compiles(code):
     assert compiles(code)
 

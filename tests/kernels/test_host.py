@@ -61,8 +61,20 @@ async def test_a_death_is_told_to_every_block_with_its_cause_and_the_lost_names(
     assert "valuable" in died.value.lost
     with pytest.raises(KernelDied):
         await task
+
+
+async def test_the_next_block_runs_in_a_fresh_kernel_and_says_what_is_gone(bench):
+    await bench.kernel.seed({"rows": [1, 2]})
+    await bench.run("import os\nvaluable = 1")
     with pytest.raises(KernelDied):
-        await bench.run("1")
+        await bench.run("os._exit(3)")
+    block = await bench.run("print(rows, 'valuable' in globals())")
+    assert block.text == "[1, 2] False\n"
+    assert "fresh kernel" in block.outcome.notes[0]
+    assert "exit code 3" in block.outcome.notes[0]
+    assert "valuable" in block.outcome.notes[0]
+    assert "rows" not in block.outcome.notes[0]
+    assert (await bench.run("1")).outcome.notes == ()
 
 
 async def test_values_functions_and_classes_are_seeded(bench):
