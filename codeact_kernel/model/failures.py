@@ -125,7 +125,7 @@ def _status(error: openai.APIError) -> int | None:
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return status
-    return int(error.code) if error.code and re.fullmatch(r"[45]\d\d", error.code) else None
+    return int(code) if re.fullmatch(r"[45]\d\d", code := str(error.code)) else None
 
 
 def _detail(error: openai.APIError, settings: ModelSettings) -> str:

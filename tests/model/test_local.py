@@ -15,7 +15,7 @@ import pytest
 from codeact_kernel.errors import ConfigError, ContextOverflow, ModelUnreachable
 from codeact_kernel.messages import EndPiece, Message, ModelRequest, TextPiece
 from codeact_kernel.model import open_model, resolve
-from codeact_kernel.model.local import LocalModel, choose_threads, find_weights
+from codeact_kernel.model.local import LocalModel, LocalServer, choose_threads, find_weights
 from codeact_kernel.model.weights import fetch
 
 EXAMPLES = (
@@ -147,6 +147,42 @@ async def test_a_server_that_died_is_started_anew(small):
     text, _ = await say(small, ask("What is 1 + 1?", max_tokens=20))
     assert text
     assert server_of(small).pid != first.pid
+
+
+@pytest.mark.model
+async def test_two_first_calls_at_once_start_one_server(small):
+    async with asyncio.TaskGroup() as group:
+        calls = [group.create_task(say(small, ask(f"What is {n} + 1?", max_tokens=8))) for n in range(2)]
+    assert all(call.result()[0] for call in calls)
+    assert server_of(small)
+
+
+@pytest.mark.model
+async def test_cancelling_the_start_leaves_no_server(small, monkeypatch):
+    loading, greet = asyncio.Event(), LocalServer._greet
+
+    async def observed(self, process):
+        loading.set()
+        return await greet(self, process)
+
+    monkeypatch.setattr(LocalServer, "_greet", observed)
+    task = asyncio.create_task(small.start())
+    await loading.wait()
+    assert len(psutil.Process().children()) == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.model
+async def test_the_terminals_ctrl_c_does_not_end_the_server(small):
+    await small.start()
+    server_of(small).send_signal(signal.SIGINT)
+    text, _ = await say(small, ask("What is 1 + 1?", max_tokens=8))
+    assert text
+    assert small._server is not None
+    assert small._server.alive
 
 
 @pytest.mark.model
