@@ -61,8 +61,8 @@ class AliveVariable:
     """A name in the namespace."""
 
     name: str
-    summary: str
-    """Its type, and its shape or length where it has one ("DataFrame (1000, 5)")."""
+    summary: str = ""
+    """Its type, and its shape or length where it has one ("DataFrame (1000, 5)"); empty where not known."""
     size: int | None = None
     """Bytes, where known."""
 
@@ -80,7 +80,7 @@ class Alive:
 
 
 def inventory(alive: Alive) -> str:
-    """List what is alive, one line each; the largest variables first, the latest outputs last.
+    """List what is alive, one line each; the largest variables and the latest outputs first.
 
     Args:
         alive: What there is.
@@ -88,16 +88,17 @@ def inventory(alive: Alive) -> str:
     Returns:
         The text; empty where nothing is alive.
     """
-    largest = sorted(alive.variables, key=lambda variable: -(variable.size or 0))
-    recent = alive.outputs[-MOST_LISTED:]
-    more = len(alive.outputs) - len(recent)
-    outputs = ", ".join(recent) + (f" (and {more} earlier ones)" if more else "")
+    known = [variable for variable in alive.variables if variable.summary]
+    largest = sorted(known, key=lambda variable: -(variable.size or 0))
+    bare = [variable.name for variable in alive.variables if not variable.summary]
+    outputs = alive.outputs[::-1]
     parts = (
         _section("Blocks still running:", [_block_line(block) for block in alive.blocks]),
         _section("Agents still at work:", [_agent_line(agent) for agent in alive.agents]),
         _section("Child processes:", [_process_line(process) for process in alive.processes]),
         _section("Variables:", [_variable_line(variable) for variable in largest]),
-        f"Outputs that self.output(id) still gives: {outputs}" if recent else "",
+        _listing("Other names:" if known else "Names in the namespace:", bare),
+        _listing("Outputs that self.output(id) still gives, latest first:", outputs),
     )
     return "\n".join(part for part in parts if part)
 
@@ -108,6 +109,13 @@ def _section(title: str, lines: Sequence[str]) -> str:
     more = len(lines) - MOST_LISTED
     rest = [f"- and {more} more"] if more > 0 else []
     return "\n".join([title, *(f"- {line}" for line in lines[:MOST_LISTED]), *rest])
+
+
+def _listing(title: str, names: Sequence[str]) -> str:
+    """Names that need no line of their own; four times as many of them as lines."""
+    shown = names[: 4 * MOST_LISTED]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"{title} {', '.join(shown)}{more}" if names else ""
 
 
 def _block_line(block: AliveBlock) -> str:

@@ -59,8 +59,16 @@ def test_the_inventory_names_all_that_is_alive_on_one_line_each():
         "- pages: list of 40 (12 MB)",
         "- small: int (28 B)",
         "- f: function",
-        "Outputs that self.output(id) still gives: a, b",
+        "Outputs that self.output(id) still gives, latest first: b, a",
     ]
+
+
+def test_names_of_which_nothing_else_is_known_share_a_line():
+    bare = tuple(AliveVariable(f"v{i}") for i in range(200))
+    assert inventory(Alive(variables=bare[:2])) == "Names in the namespace: v0, v1"
+    assert inventory(Alive(variables=bare)).endswith("v79 and 120 more")
+    mixed = inventory(Alive(variables=(AliveVariable("pages", "list"), bare[0])))
+    assert mixed == "Variables:\n- pages: list\nOther names: v0"
 
 
 def test_with_nothing_alive_the_inventory_is_empty():
@@ -74,7 +82,8 @@ def test_an_inventory_stays_short_and_counts_the_rest():
     assert "- v499:" in text
     assert "- v0:" not in text
     assert "- and 480 more" in text
-    assert "b499 (and 480 earlier ones)" in text
+    assert "latest first: b499, b498," in text
+    assert text.endswith("b420 and 420 more")
     assert len(text) < 4000
 
 
