@@ -44,12 +44,13 @@ __all__ = [
 ]
 
 
-def codec(name: str, *, agents: bool = False, secret: bytes | None = None) -> Codec:
+def codec(name: str, *, agents: bool = False, examples: bool = False, secret: bytes | None = None) -> Codec:
     """Choose how blocks travel.
 
     Args:
         name: "tags", "tools" or "json".
         agents: Whether sub-agents are offered to the endpoint's tool calling.
+        examples: Whether the context begins with two example turns, for a small model.
         secret: The key of the boundaries round output that imitates tags; None takes a random one. A resumed
             run that gives its old key writes its old messages again, character by character.
 
@@ -58,9 +59,9 @@ def codec(name: str, *, agents: bool = False, secret: bytes | None = None) -> Co
     """
     match name:
         case "tags":
-            return TagCodec(secret)
+            return TagCodec(secret, examples=examples)
         case "tools":
-            return ToolCodec(secret, agents=agents)
+            return ToolCodec(secret, examples=examples, agents=agents)
         case "json":
-            return JsonCodec(secret)
+            return JsonCodec(secret, examples=examples)
     raise ConfigError(f"There is no protocol {name!r}: choose tags, tools or json.")

@@ -60,7 +60,7 @@ class Framer:
     def _frame(self, tag: str, attrs: list[tuple[str, str]], body: str) -> str:
         opening = tag + sendable("".join(attribute(name, value) for name, value in attrs))
         body = sendable(body)
-        if tag in _INLINE and len(body.splitlines()) < 2 and not holds_tag(body):
+        if tag in _INLINE and body.splitlines() in ([], [body]) and not holds_tag(body):
             return f"<{opening}>{body}</{tag}>"
         boundary = attribute("boundary", self._word(opening, body)) if imitates(body) else ""
         lines = f"{body}\n" if body else ""

@@ -18,6 +18,7 @@ from codeact_kernel.dialogue.codec import TagCodec
 from codeact_kernel.dialogue.reader import Items, TextReader
 from codeact_kernel.dialogue.tools import call_desk
 from codeact_kernel.dialogue.vocabulary import FROM_MODEL
+from codeact_kernel.events import Reply
 from codeact_kernel.protocols import ReplyReader
 
 _KEYS = ("name", "arguments", "parameters", "function", "type", "id")
@@ -26,6 +27,7 @@ _LEAD = "[, "
 _FIRST_KEY = re.compile(rf'[{re.escape(_LEAD)}]*\{{\s*"(?:{"|".join(_KEYS)})"')
 _NAMED = re.compile(rf'"(?:{"|".join(FROM_MODEL)})"')
 _LONGEST_KEY = 40
+_FORM = 'Write it whole, as in {"name": "run_code", "arguments": {"code": "print(1)"}}.'
 
 
 class JsonReader(TextReader):
@@ -53,7 +55,8 @@ class JsonReader(TextReader):
         """Wait for the object's first key; an object with which no call begins is prose."""
         del out
         key = text.find('"', at)
-        if text.find('"', key + 1) < 0 and len(text) - at < _LONGEST_KEY:
+        end = text.find('"', key + 1) if key >= 0 else -1
+        if end < 0 and len(text) - at < _LONGEST_KEY:
             return at
         if _FIRST_KEY.match(text, at):
             self._enter(self._object, "}")
@@ -73,7 +76,9 @@ class JsonReader(TextReader):
 
     def _read(self, raw: str, out: Items) -> bool:
         """Read an object that is complete; returns whether it was a call."""
-        item: Any = _NAMED.search(raw) and Fault("call", "Nothing ran: the JSON of your call cannot be read.")
+        item: Any = _NAMED.search(raw) and Fault(
+            "call", f"Nothing ran: the JSON of your call cannot be read. {_FORM}"
+        )
         try:
             value = json.loads(raw.lstrip(_LEAD), strict=False)
         except (ValueError, RecursionError):
@@ -100,12 +105,12 @@ class JsonReader(TextReader):
 
     def _tell_half(self, kind: Literal["call", "cut"], what: str, out: Items) -> bool:
         """Tell of a call whose end never came; returns False where there is none."""
-        raw = "".join(self._parts)
-        if self._step != self._object or not _NAMED.search(raw):
-            self._say(raw if self._step == self._object else "", out)
+        half = "".join(self._parts) if self._step == self._object else ""
+        if not _NAMED.search(half):
+            self._say(half, out)
             return False
         self._over = True
-        out.append(Fault(kind, f"Your call {what}, and nothing of it ran. Make it again, whole."))
+        out.append(Fault(kind, f"Your call {what}, and nothing of it ran. {_FORM}"))
         return True
 
 
@@ -114,6 +119,7 @@ class JsonCodec(TagCodec):
 
     Args:
         secret: The key of the boundaries round hostile output; see `Framer`.
+        examples: Whether the context begins with example turns.
     """
 
     name = "json"
@@ -122,3 +128,8 @@ class JsonCodec(TagCodec):
         """Begin to read a reply; a call has no closing tag that could be missing, so nothing is compiled."""
         del compiles
         return JsonReader(in_use)
+
+    def example_reply(self, number: int, code: str) -> Reply:
+        """A reply that is one call."""
+        del number
+        return Reply(0, json.dumps({"name": "run_code", "arguments": {"code": code}}))

@@ -54,7 +54,12 @@ def observation(reports: Iterable[Report]) -> Observation:
 
 
 def result_report(
-    result: BlockResult, count: Count, *, limit: int = RESULT_TOKENS, remarks: Sequence[str] = ()
+    result: BlockResult,
+    count: Count,
+    *,
+    limit: int = RESULT_TOKENS,
+    remarks: Sequence[str] = (),
+    handles: bool = True,
 ) -> Report:
     """Tell of a block's end.
 
@@ -63,10 +68,10 @@ def result_report(
         count: How many tokens a text is.
         limit: Tokens of its output that are kept.
         remarks: Further lines: the message of a fault with which the block ran all the same.
+        handles: Whether the kernel has a `self` that can be asked for what was left out.
     """
     outcome, agent = result.outcome, isinstance(result.block, AgentBlock)
-    name = json.dumps(result.id.partition("#")[0], ensure_ascii=False)
-    handle = f"self.result({name})" if agent else f"self.output({name})"
+    handle = _handle(result.id, "result" if agent else "output") if handles else None
     shown = _shown(result.outputs, whole_values=agent)
     parts = [shorten(shown, limit, count, handle)]
     error = outcome.error or _error_of(result.outputs)
@@ -92,6 +97,7 @@ def running_report(
     now: float,
     deadline: float | None = None,
     limit: int = HEARTBEAT_TOKENS,
+    handles: bool = True,
 ) -> Report:
     """Tell what a running block has put out since the last heartbeat.
 
@@ -103,8 +109,9 @@ def running_report(
         now: The time, in seconds since the epoch.
         deadline: When it will be interrupted, in seconds since the epoch; None for never.
         limit: Tokens of its output that are kept.
+        handles: As in `result_report`.
     """
-    handle = f"self.output({json.dumps(job_id.partition('#')[0], ensure_ascii=False)})"
+    handle = _handle(job_id, "output") if handles else None
     attrs = [("current", format_duration(current)), ("now", _clock(now))]
     if deadline is not None:
         attrs.append(("deadline", _clock(deadline)))
@@ -125,6 +132,11 @@ def reminder_report(text: str) -> Report:
 def fault_report(fault: Fault) -> Report:
     """Tell what was wrong with a part of the reply."""
     return Report("fault", fault.message, fault.id)
+
+
+def _handle(job_id: str, method: str) -> str:
+    """Code that works when it is pasted; the number of a reused id is ours, the latest one is meant."""
+    return f"self.{method}({json.dumps(job_id.partition('#')[0], ensure_ascii=False)})"
 
 
 def _clock(at: float) -> str:

@@ -1,8 +1,8 @@
 """The system prompt: the parts of `prompt.md` that hold for a run.
 
-Comes in: what is there (the kernel, the functions, the names). Goes out: the prompt. It says only what is true
-of this run: no sub-agent is mentioned where none can be started, and no block runs side by side in a kernel
-that takes one at a time.
+Comes in: what is there (the kernel, the functions, the names). Goes out: the prompt, and two example turns.
+The prompt says only what is true of this run: no sub-agent is mentioned where none can be started, and no
+block runs side by side in a kernel that takes one at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Protocol = Literal["tags", "tools", "json"]
 
 _PART = re.compile(r"<!-- part: (\w+) -->\n")
 _LINE = 200
-"""Characters of a function's or a name's line: they may come from foreign servers, and are there in every call."""
+"""Characters of a function's or a name's line. They may come from foreign servers, and every call pays
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class FunctionLine:
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """A task that takes one block."""
+
+    task: str
+    code: str
+    output: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a run is like, as far as the model has to know it."""
 
@@ -47,7 +58,7 @@ class Surroundings:
     names: tuple[tuple[str, str], ...] = ()
     """Names that are defined already, each with a line that says what it is."""
     own_kernel: bool = True
-    """Whether blocks run side by side; a kernel that is not ours takes one at a time."""
+    """Whether blocks run side by side and `self` is there; a kernel that is not ours has neither."""
     timeout: float | None = 1800.0
     """Seconds after which a block without a timeout is interrupted; None for never."""
     agents: bool = False
@@ -56,17 +67,12 @@ class Surroundings:
     """What the user adds to the prompt."""
 
 
-def system_prompt(around: Surroundings, protocol: Protocol = "tags", *, examples: bool = True) -> str:
+def system_prompt(around: Surroundings, protocol: Protocol = "tags") -> str:
     """Write the system prompt.
 
     Args:
         around: What is true of this run.
         protocol: How blocks travel.
-        examples: Whether to show two turns. Small models write blocks reliably only with them; tool calls have
-            a form of their own and are never shown.
-
-    Returns:
-        The prompt.
     """
     parts = _parts()
     functions = [_line(f"{'await ' if f.awaited else ''}{f.signature}", f.summary) for f in around.functions]
@@ -79,22 +85,30 @@ def system_prompt(around: Surroundings, protocol: Protocol = "tags", *, examples
         parts["place"],
         parts["functions"] if functions else "",
         parts["names"] if names else "",
-        parts[f"examples_{protocol}"] if examples and protocol != "tools" else "",
     ]
     words = {
         "kernel": one_line(plain(around.kernel), _LINE),
         "timeout": "no limit" if around.timeout is None else format_duration(around.timeout),
+        "or_self": parts["self_cancel"] if around.own_kernel else "",
+        "whole": parts["self_whole"] if around.own_kernel else "",
+        "knowledge": parts["self_knowledge"] if around.own_kernel else "",
         "order": parts["side_by_side" if around.own_kernel else "one_at_a_time"],
         "directory": one_line(plain(around.directory), _LINE),
         "functions": "\n".join(functions),
         "names": "\n".join(names),
     }
-    told = [Template(part).substitute(words) for part in chosen if part]
+    told = [Template(part).substitute(words).strip() for part in chosen if part]
     return "\n\n".join([*told, *filter(None, [around.more.strip()])])
 
 
+def example_turns() -> tuple[Example, ...]:
+    """The turns that show a small model how a task goes; a large one needs none."""
+    parts = _parts()
+    return tuple(Example(*parts[name].split("\n---\n")) for name in ("example_1", "example_2"))
+
+
 def _line(name: str, what: str) -> str:
-    """One line, whatever its author wrote: it begins with a dash and can hold no line end, so no tag begins it."""
+    """One line, whatever its author wrote: a dash begins it, so no tag does."""
     return f"- {one_line(plain(': '.join(filter(None, (name, what)))), _LINE)}"
 
 

@@ -48,14 +48,14 @@ def _last_state(line: str) -> str:
     return next((state for state in reversed(line.split("\r")) if state), "")
 
 
-def shorten(text: str, limit: int, count: Count, handle: str) -> str:
+def shorten(text: str, limit: int, count: Count, handle: str | None) -> str:
     """Keep the head and the tail of a long text.
 
     Args:
         text: The text.
         limit: Tokens that may be kept.
         count: How many tokens a text is.
-        handle: Code that gives the model all of it.
+        handle: Code that gives the model all of it; None where only the record has it.
 
     Returns:
         The text, or its head, a line that says exactly how much is left out there, and its tail. It is cut
@@ -75,7 +75,7 @@ def shorten(text: str, limit: int, count: Count, handle: str) -> str:
         return text
     left = text[begin:end]
     lines = f"{left.count(chr(10)):,} lines, " if left.count("\n") > 1 else ""
-    note = f"[{lines}{len(left):,} characters left out here: {handle} has all of it]\n"
+    note = f"[{lines}{len(left):,} characters left out here: {handle or 'the record'} has all of it]\n"
     return text[:begin] + ("\n" if begin and text[begin - 1] != "\n" else "") + note + text[end:]
 
 

@@ -69,8 +69,9 @@ class CallReader(TextReader):
             call = self._open_calls[piece.index] = _Call(piece.id or f"call_{secrets.token_hex(8)}")
         call.name = call.name or piece.name or ""
         if not call.complete:
-            call.arguments.append(piece.arguments)
-            if piece.arguments.strip() and call.end.feed(piece.arguments) is not None:
+            end = call.end.feed(piece.arguments)
+            call.arguments.append(piece.arguments[:end])
+            if end is not None:
                 self._complete(call, out)
         return out
 
@@ -126,13 +127,14 @@ class ToolCodec(TagCodec):
 
     Args:
         secret: The key of the boundaries round hostile output; see `Framer`.
+        examples: Whether the context begins with example turns.
         agents: Whether sub-agents are offered.
     """
 
     name = "tools"
 
-    def __init__(self, secret: bytes | None = None, *, agents: bool = False) -> None:
-        super().__init__(secret)
+    def __init__(self, secret: bytes | None = None, *, examples: bool = False, agents: bool = False) -> None:
+        super().__init__(secret, examples=examples)
         self.tools = schemas(agents=agents)
 
     def reader(self, compiles: Callable[[str], bool], in_use: Collection[str] = ()) -> ReplyReader:
@@ -147,9 +149,9 @@ class ToolCodec(TagCodec):
         that entry, and otherwise by the news that they run; what ends later comes as a message of the
         user's.
         """
-        written = super().messages(system, ())
+        written = [Message("system", sendable(system))] if system else []
         asked: Reply | None = None
-        for entry in entries:
+        for entry in (*self._examples, *entries):
             reports = list(entry.reports) if isinstance(entry, Observation) else []
             if asked:
                 written += self._answers(asked, reports)
@@ -170,6 +172,11 @@ class ToolCodec(TagCodec):
         )
         asked = super().continuation(text)[:1]
         return [*asked, Message("user", ask + (" Else go on with the very next character." if asked else ""))]
+
+    def example_reply(self, number: int, code: str) -> Reply:
+        """A reply that is one call."""
+        call = ToolCall(f"example_{number}", "run_code", json.dumps({"code": code}))
+        return Reply(0, "", calls=(call,), job_ids=("b1",))
 
     def _answers(self, reply: Reply, reports: list[Report]) -> list[Message]:
         """Answer each call of a reply, taking what answers it from the reports that follow."""
