@@ -87,7 +87,7 @@ class Codec(Protocol):
 
     @property
     def name(self) -> str:
-        """ "tags", "tools" or "json"."""
+        """Which one it is: "tags", "tools" or "json"."""
 
     @property
     def stop(self) -> tuple[str, ...]:
@@ -150,8 +150,9 @@ class Runner(Protocol):
         """
 
     async def interrupt(self, job_id: str) -> None:
-        """Interrupt one job, running or still waiting. Contract: does not wait for its end; may be repeated;
-        a job that has ended already is no error.
+        """Interrupt one job, running or still waiting.
+
+        Contract: does not wait for its end; may be repeated; a job that has ended already is no error.
 
         Args:
             job_id: The job's settled id.

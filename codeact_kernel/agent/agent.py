@@ -117,6 +117,7 @@ class Agent(Options):
         finally:
             self._running.cancel()
             self._running = None
+            self.release()
             await self._settle()
             usage = _less(self.transcript.usage, before)
             ended = RunEnded(stop, answer, usage, self._turns - turns, time.time(), message)
@@ -199,6 +200,18 @@ class Agent(Options):
             How many.
         """
         return sum(self.cancel(live.id, reason) for live in self.live)
+
+    def hold(self) -> None:
+        """Let the run start nothing new, no block and no call to the model, until `release`.
+
+        What runs goes on, the reply that streams included. For a person who has to think: a note that is given
+        meanwhile is read with all else that has come.
+        """
+        self._inbox.hold()
+
+    def release(self) -> None:
+        """Let the run go on after `hold`."""
+        self._inbox.release()
 
     def stop(self) -> None:
         """End the run that is going on; its blocks are ended, too, and the record is kept."""

@@ -130,7 +130,8 @@ async def assemble(
     runners: dict[type[CodeBlock] | type[AgentBlock], Runner] = {CodeBlock: runner}
     supervising = SupervisorSettings(default_timeout=settings.block_timeout)
     supervisor = await stack.enter_async_context(Supervisor(runners, emit, settings=supervising))
-    talk = codec(wanted.protocol)
+    # Small models write blocks reliably only when they have seen some.
+    talk = codec(wanted.protocol, examples=model_settings is not None and model_settings.kind == "local")
     system = write_prompt(options, wanted, kernel)
     context = Context(
         transcript,
@@ -143,7 +144,7 @@ async def assemble(
         names=lambda: kernel.names,
         wall=time.time,
     )
-    launcher = Launcher(supervisor, hooks, emit)
+    launcher = Launcher(supervisor, hooks, emit, free=inbox.free)
     asker = Asker(model, talk, launcher, hooks, emit, compiles)
     loop = Loop(
         asker,

@@ -18,7 +18,7 @@ from codeact_kernel.messages import ModelRequest
 from codeact_kernel.tools import ToolUse
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """Raised by a hook: what was about to happen does not happen. The text is read by the model.
 
     In `before_model_call` it ends the run.

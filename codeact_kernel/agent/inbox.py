@@ -33,6 +33,8 @@ class Inbox:
         self._items: list[Item] = []
         self._later: list[Note] = []
         self._came = asyncio.Event()
+        self._free = asyncio.Event()
+        self._free.set()
 
     def put(self, item: Item) -> None:
         """Add something that the model shall read next; it ends the wait.
@@ -63,9 +65,22 @@ class Inbox:
         return bool(notes)
 
     async def wait(self) -> None:
-        """Wait until something has come, and a moment longer."""
+        """Wait until something has come that may be read, and a moment longer."""
         await self._came.wait()
+        await self.free()
         await asyncio.sleep(SETTLE)
+
+    def hold(self) -> None:
+        """Let nothing be read until `release`."""
+        self._free.clear()
+
+    def release(self) -> None:
+        """Let what has come be read again."""
+        self._free.set()
+
+    async def free(self) -> None:
+        """Wait while it is held."""
+        await self._free.wait()
 
     def take(self) -> list[Item]:
         """Take everything that has come, oldest first."""

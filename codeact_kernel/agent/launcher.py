@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from codeact_kernel.agent.hooks import HookChain, Refused
 from codeact_kernel.blocks import AgentBlock, Block, BlockResult, Cancel, Fault, Job, Outcome
@@ -26,6 +26,7 @@ class Launcher:
         hooks: May change or refuse a block.
         emit: Gets the events of blocks that never reach the supervisor.
         wall: The time in seconds since the epoch.
+        free: Waits while nothing may be started; None for never.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class Launcher:
         hooks: HookChain,
         emit: Callable[[Event], None],
         wall: Callable[[], float] = time.time,
+        free: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._hooks = hooks
         self._emit = emit
         self._wall = wall
+        self._free = free
         self._used: Counter[str] = Counter()
         self._unnamed = 0
 
@@ -66,6 +69,8 @@ class Launcher:
         except Refused as refused:
             self._reject(job, turn, f"It was refused: {refused}")
             return job.id
+        if self._free is not None:
+            await self._free()
         self._supervisor.launch(job, turn)
         return job.id
 

@@ -66,7 +66,7 @@ class Bridge:
         try:
             return wait_for(future)
         finally:
-            self._end(number, future)
+            self._end(number)
 
     async def acall(self, name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """As `call`, without blocking the loop."""
@@ -74,7 +74,7 @@ class Bridge:
         try:
             return await asyncio.wrap_future(future)
         finally:
-            self._end(number, future)
+            self._end(number)
 
     def take(self, msg: Any) -> bool:
         """Take a control message if it is an answer.
@@ -123,7 +123,7 @@ class Bridge:
         self._post(wire.CALL, content, request.parent if request else None)
         return number, future
 
-    def _end(self, number: int, future: concurrent.futures.Future[Any]) -> None:
+    def _end(self, number: int) -> None:
         with self._lock:
             waiting = self._waiting.pop(number, None)
         if waiting is not None:

@@ -208,5 +208,5 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
             raise TaskEnded(f"{type(exception).__name__}: {exception}".rstrip(": ")) from exception
 
 
-class TaskEnded(Exception):  # noqa: N818
+class TaskEnded(Exception):
     """A task of a block was ended by a KeyboardInterrupt or a SystemExit."""

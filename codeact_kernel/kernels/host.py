@@ -29,6 +29,9 @@ from codeact_kernel.kernels.environment import kernel_environment
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.seeding import pickle_values
 
+DEATH_POLL = 0.2
+"""Seconds between two looks at the process."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
@@ -229,9 +232,8 @@ class Kernel:
 
     async def _watch(self) -> None:
         """Tell everybody when the process ends; nothing on the channels would."""
-        while await self._manager.provisioner.poll() is None:
-            await asyncio.sleep(0.2)
-        code = await self._manager.provisioner.poll()
+        while (code := await self._manager.provisioner.poll()) is None:  # noqa: ASYNC110
+            await asyncio.sleep(DEATH_POLL)
         self.death = KernelDied(_how_it_died(code) + self._log_tail(), returncode=code, lost=self.names)
         self.client.lose(self.death)
 

@@ -73,13 +73,17 @@ async def choose(kernel: str | None = None, python: str | None = None) -> Launch
 
 
 async def _with_interpreter(python: str) -> Launch:
-    path = shutil.which(str(Path(python).expanduser()))
+    path = _executable(python)
     if path is None:
         raise ConfigError(f"{python} is no interpreter: --python takes the path of a python executable")
     version, problem = await _probe(path)
     if problem:
         raise ConfigError(problem)
     return Launch(_our_argv(path), ours=True, python=version)
+
+
+def _executable(python: str) -> str | None:
+    return shutil.which(str(Path(python).expanduser()))
 
 
 async def _from_spec(name: str) -> Launch:

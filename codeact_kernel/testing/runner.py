@@ -103,11 +103,11 @@ class FakeRunner:
         self.signals[name].set()
 
 
-class _Interrupted(Exception):  # noqa: N818 - an event, not an error
+class _Interrupted(Exception):
     """What an interrupt raises inside a play."""
 
 
-class _Ended(Exception):  # noqa: N818 - an event, not an error
+class _Ended(Exception):
     """What ends a play early, with its outcome."""
 
     def __init__(self, outcome: Outcome) -> None:

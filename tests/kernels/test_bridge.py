@@ -69,7 +69,10 @@ async def test_an_async_tool_is_awaited_and_gathered(bench):
 
 async def test_a_tool_is_called_from_a_thread_and_from_a_function_of_an_earlier_block(bench):
     await bench.run("def helper(n):\n    return add(n, 1)")
-    code = "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n    print(list(pool.map(helper, range(8))))"
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(4) as pool:\n    print(list(pool.map(helper, range(8))))"
+    )
     assert (await bench.run(code)).text == "[1, 2, 3, 4, 5, 6, 7, 8]\n"
 
 

@@ -39,7 +39,7 @@ STUCK = {
 @pytest.mark.parametrize("name", STUCK)
 async def test_an_interrupt_ends_the_block_it_names_and_no_other(bench, name):
     code, lane = STUCK[name]
-    beside, beside_task = bench.start("import asyncio\nawait asyncio.sleep(1.2)\nprint('whole')", id="beside")
+    _, beside_task = bench.start("import asyncio\nawait asyncio.sleep(1.2)\nprint('whole')", id="beside")
     stuck, stuck_task = bench.start(code, id="stuck", lane=lane)
     await stuck.spoke.wait()
     begun = time.monotonic()

@@ -191,7 +191,10 @@ async def test_a_task_made_in_one_block_is_awaited_in_the_next(bench):
 
 
 async def test_threads_and_tasks_print_as_the_block_that_started_them(bench):
-    code = "import threading, time\ndef say():\n    time.sleep(0.3)\n    print('late')\nthreading.Thread(target=say).start()"
+    code = (
+        "import threading, time\ndef say():\n    time.sleep(0.3)\n    print('late')\n"
+        "threading.Thread(target=say).start()"
+    )
     starter = await bench.run(code, id="starter")
     starter.spoke.clear()
     other = await bench.run("import time\ntime.sleep(0.6)\nprint('other')")
