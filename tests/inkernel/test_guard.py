@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 
 import pytest
 
@@ -41,11 +43,19 @@ def test_an_interrupt_of_another_request_does_nothing():
     assert guard.call(asked, lambda: guard.interrupt(other)) is False
 
 
-def test_an_interrupt_that_comes_with_the_end_of_the_code_never_lands_in_ours():
-    """The worst instant, thousands of times: another thread interrupts while the code is ending."""
-    guard, escaped, sent = Guard(), [], 0
-    requests = [request() for _ in range(3000)]
-    now = [requests[0]]
+@pytest.fixture
+def busy_switching():
+    """Threads take turns every ten microseconds, so that the worst instants really come."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_an_interrupt_that_comes_with_the_end_of_the_code_never_lands_in_ours(busy_switching):
+    """The worst instant, hundreds of times: another thread interrupts while the code is ending."""
+    guard, landed, escaped, sent = Guard(), 0, [], 0
+    now = [request()]
     stop = threading.Event()
 
     def attack():
@@ -53,27 +63,29 @@ def test_an_interrupt_that_comes_with_the_end_of_the_code_never_lands_in_ours():
         while not stop.is_set():
             sent += guard.interrupt(now[0])
 
-    attacker = threading.Thread(target=attack)
-
     def work():
-        for asked in requests:
-            now[0] = asked
+        nonlocal landed
+        end = time.monotonic() + 30
+        while sent < 500 and time.monotonic() < end:
+            now[0] = asked = request()
             try:
-                guard.call(asked, sum, range(50))
+                guard.call(asked, sum, range(2000))
             except KeyboardInterrupt:
+                landed += 1
                 guard.close()
             try:
                 sum(range(300))
             except KeyboardInterrupt:
                 escaped.append(asked)
+        stop.set()
 
-    worker = threading.Thread(target=work)
-    attacker.start()
-    worker.start()
-    worker.join(60)
-    stop.set()
-    attacker.join()
-    assert sent > 0
+    threads = [threading.Thread(target=attack), threading.Thread(target=work)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sent >= 500
+    assert landed > 0
     assert escaped == []
 
 
