@@ -14,6 +14,7 @@ from typing import Any
 from ipykernel.jsonutil import json_clean
 
 from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel.figures import drawing, mark_drawn
 from codeact_kernel.inkernel.namespace import visible_names
 from codeact_kernel.inkernel.request import Request
 from codeact_kernel.inkernel.shell import CodeactShell
@@ -135,7 +136,11 @@ class Executor:
                 cell_id=(request.parent.get("metadata") or {}).get("cellId"),
             )
         finally:
-            shell.events.trigger("post_execute")
+            # What a block left redirected shall not swallow its figures, nor its traceback.
+            request.captures.clear()
+            with drawing:
+                mark_drawn(request)
+                shell.events.trigger("post_execute")
             if not request.silent:
                 shell.events.trigger("post_run_cell", result)
         error = result.error_before_exec or result.error_in_exec

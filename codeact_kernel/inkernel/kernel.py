@@ -26,18 +26,28 @@ from traitlets import Type
 import codeact_kernel
 from codeact_kernel.inkernel import wire
 from codeact_kernel.inkernel.aio import adopt_asyncio
+from codeact_kernel.inkernel.aside import Aside
 from codeact_kernel.inkernel.bridge import Bridge
+from codeact_kernel.inkernel.capture import adopt_captures
 from codeact_kernel.inkernel.executor import Executor
+from codeact_kernel.inkernel.figures import adopt_figures
 from codeact_kernel.inkernel.guard import Guard, MainGuard
 from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
 from codeact_kernel.inkernel.names import names_of
+from codeact_kernel.inkernel.magics import code_of_magics
 from codeact_kernel.inkernel.namespace import knows, seed
 from codeact_kernel.inkernel.outbox import Outbox
 from codeact_kernel.inkernel.request import Request, current
 from codeact_kernel.inkernel.router import Router
 from codeact_kernel.inkernel.shell import BlockCompiler, CodeactShell
-from codeact_kernel.inkernel.streams import adopt_threads
+from codeact_kernel.inkernel.threads import adopt_threads
 from codeact_kernel.inkernel.tools import install_tools
+
+ASIDE = tuple(
+    f"{kind}_request"
+    for kind in ("complete", "inspect", "is_complete", "history", "kernel_info", "comm_info")
+)
+"""Requests that are answered beside the lanes: a person who attaches never waits behind an agent's block."""
 
 NO_INPUT = (
     "input() has nobody to ask: this block runs unattended. Put the value into the code, or ask the person in "
@@ -67,6 +77,7 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         worker_lane = WorkerLane(self.executor.run, self.main_lane.context.copy)
         lanes = {"main": self.main_lane, "async": self.async_lane, "worker": worker_lane}
         self.router = Router(lanes, lambda name: knows(self.shell, name), self.executor.drop)
+        self.aside = Aside(self)
         self.bridge = Bridge(self._send_on_control, lambda: self.session)
         for msg_type, handler in ((wire.OPEN, self.open_request), (wire.SEED, self.seed_request)):
             self.control_handlers[msg_type] = handler
@@ -79,7 +90,10 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         self._main_loop = asyncio.get_event_loop()
         self.main_guard.install()
         self.async_lane.start()
+        self.aside.start()
         adopt_threads()
+        adopt_captures()
+        adopt_figures()
         adopt_asyncio(self.async_lane.loop, self.async_lane.thread)
 
     def pre_handler_hook(self) -> None:
@@ -100,19 +114,31 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
 
     async def shell_channel_thread_main(self, msg: Any) -> None:
         """Take execute requests for the router; leave the rest to ipykernel."""
-        request = self._read_request(msg)
-        if request is None:
-            await super().shell_channel_thread_main(msg)
+        header = self._peek(msg)
+        if header is None:
             return
-        self._prepare(request)
-        self.router.accept(request)
+        if header.get("subshell_id") or header["msg_type"] not in ("execute_request", *ASIDE):
+            await super().shell_channel_thread_main(msg)
+        elif header["msg_type"] in ASIDE:
+            self.aside.submit(msg)
+        else:
+            request = self._read_request(msg)
+            if request is not None:
+                self._prepare(request)
+                self.router.accept(request)
+
+    def _peek(self, msg: Any) -> dict[str, Any] | None:
+        try:
+            _, frames = self.session.feed_identities(msg, copy=False)
+            header: dict[str, Any] = self.session.deserialize(frames, content=False, copy=False)["header"]
+        except Exception:
+            self.log.exception("a message that cannot be read")
+            return None
+        return header
 
     def _read_request(self, msg: Any) -> Request | None:
         try:
             idents, frames = self.session.feed_identities(msg, copy=False)
-            header = self.session.deserialize(frames, content=False, copy=False)["header"]
-            if header["msg_type"] != "execute_request" or header.get("subshell_id"):
-                return None
             parent = self.session.deserialize(frames, content=True, copy=False)
             str(parent["content"]["code"])
         except Exception:
@@ -134,9 +160,10 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         except Exception:
             request.transformed = request.code
             request.transform_error = sys.exc_info()
+        inside = code_of_magics(self.shell, request.transformed)
         request.is_async = self.shell.should_run_async(
             request.code,
-            transformed_cell=request.transformed,
+            transformed_cell=request.transformed if inside is None else inside,
             preprocessing_exc_tuple=request.transform_error,
         )
         request.names = names_of(request.transformed)
@@ -251,9 +278,10 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         message = self.session.msg("execute_reply", content, parent=request.parent)
         message["metadata"] = metadata
         frames = [*request.idents, *self.session.serialize(message)]
-        self._in_shell_channel(frames)
+        self.in_shell_channel(frames)
 
-    def _in_shell_channel(self, frames: list[bytes]) -> None:
+    def in_shell_channel(self, frames: list[bytes]) -> None:
+        """Send frames on the shell channel, from any thread."""
         thread = self.shell_channel_thread
         if threading.current_thread() is thread:
             self.shell_stream.send_multipart(frames)

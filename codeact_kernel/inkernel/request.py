@@ -11,12 +11,14 @@ import asyncio
 import contextvars
 import time
 import weakref
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from codeact_kernel.inkernel import wire
 
 if TYPE_CHECKING:
+    from codeact_kernel.inkernel.capture import Capture
     from codeact_kernel.inkernel.guard import Guard
     from codeact_kernel.inkernel.names import Names
     from codeact_kernel.inkernel.outbox import Outbox
@@ -56,6 +58,13 @@ class Request:
     awaiting: bool = False
     """Whether its task is inside user code that awaits, so that cancelling it hits that code."""
     interrupted: bool = False
+
+    thread_guards: weakref.WeakSet[Guard] = field(default_factory=weakref.WeakSet)
+    """The guards of the threads in which its code runs besides its lane's."""
+    captures: list[Capture] = field(default_factory=list)
+    """What takes its output while it is redirected, the last one first."""
+    figures: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
+    """Its figure managers of pyplot, by number."""
 
     count: int = 0
     """Its own execution count."""

@@ -23,6 +23,7 @@ from typing import Any
 
 from codeact_kernel.inkernel.lanes import Lane
 from codeact_kernel.inkernel.request import Request
+from codeact_kernel.inkernel.threads import interrupt_threads
 
 EARLY = 1000
 """How many interrupts of requests that are not known (not yet, or no longer) are remembered."""
@@ -121,6 +122,7 @@ class Router:
         if waiting:
             self._drop(request, "cancelled", BEFORE)
         elif lane is not None and request.ended is None:
+            interrupt_threads(request)
             self._lanes[lane].interrupt(request)
 
     @property
@@ -182,7 +184,7 @@ class Router:
             lane = pinned
         elif request.is_async or (request.names is not None and request.names.calls_loop):
             lane = "async"
-        elif self._on_main == 0 or request.block_id is None:
+        elif self._on_main == 0:
             lane = "main"
         else:
             lane = "worker"

@@ -9,132 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import importlib
 import sys
 import threading
 from typing import Any, Literal
 
 from ipykernel.compiler import XCachingCompiler
-from ipykernel.displayhook import ZMQShellDisplayHook
-from ipykernel.jsonutil import encode_images, json_clean
-from ipykernel.zmqshell import ZMQDisplayPublisher, ZMQInteractiveShell
+from ipykernel.jsonutil import json_clean
+from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.builtin_trap import BuiltinTrap
 from IPython.core.display_trap import DisplayTrap
+from IPython.core.history import HistoryManager
 from IPython.core.payload import PayloadManager
 from traitlets import Type
 
+from codeact_kernel.inkernel.display import BlockDisplayHook, BlockDisplayPublisher
 from codeact_kernel.inkernel.guard import GuardedCoroutine
+from codeact_kernel.inkernel.magics import AwaitingMagics
 from codeact_kernel.inkernel.request import Request, current
 from codeact_kernel.inkernel.tracebacks import model_traceback
-
-
-class BlockDisplayHook(ZMQShellDisplayHook):  # type: ignore[misc]
-    """Publishes the value of an expression as an output of the request that computed it."""
-
-    _results = threading.Lock()
-
-    @property
-    def exec_result(self) -> Any:
-        """IPython's result object of the current request."""
-        request = current.get()
-        return request.exec_result if request else self.__dict__.get("_stray_result")
-
-    @exec_result.setter
-    def exec_result(self, value: Any) -> None:
-        request = current.get()
-        if request:
-            request.exec_result = value
-        else:
-            self.__dict__["_stray_result"] = value
-
-    @property
-    def prompt_count(self) -> int:
-        """The execution count that a value is shown under."""
-        request = current.get()
-        return request.count if request else int(super().prompt_count)
-
-    def quiet(self) -> bool:
-        """Whether the request's own code ends in a semicolon."""
-        request = current.get()
-        if request is None:
-            return bool(super().quiet())
-        return bool(self.semicolon_at_end_of_expression(request.transformed))
-
-    def __call__(self, result: Any = None) -> None:
-        """Show a value.
-
-        Args:
-            result: The value of an expression; None shows nothing.
-        """
-        request = current.get()
-        if request is None:
-            super().__call__(result)
-            return
-        self.check_for_underscore()
-        if result is None or self.quiet():
-            return
-        errors = request.error
-        data, metadata = self.compute_format_data(result)
-        if request.error is not errors:
-            request.display_failed = True
-        with self._results:
-            self.update_user_ns(result)
-            self.fill_exec_result(result)
-            if data:
-                self.log_output(data)
-        if data:
-            content = {"data": json_clean(encode_images(data)), "metadata": metadata}
-            content["execution_count"] = request.count
-            request.outbox.publish(request.outbox.make("execute_result", content), self.topic)
-
-
-class BlockDisplayPublisher(ZMQDisplayPublisher):  # type: ignore[misc]
-    """Publishes displays as outputs of the request whose code shows them."""
-
-    def publish(
-        self,
-        data: dict[str, Any],
-        metadata: dict[str, Any] | None = None,
-        *,
-        transient: dict[str, Any] | None = None,
-        update: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        """Publish a MIME bundle.
-
-        Args:
-            data: The representations, keyed by MIME type.
-            metadata: Metadata, keyed by MIME type.
-            transient: What only matters live: a display_id.
-            update: Whether it replaces what was shown under that display_id.
-            **kwargs: What older IPython passes; ignored.
-        """
-        request = current.get()
-        if request is None:
-            super().publish(data, metadata, transient=transient, update=update, **kwargs)
-            return
-        self._validate_data(data, metadata or {})
-        content = {"data": encode_images(data), "metadata": metadata or {}, "transient": transient or {}}
-        self._send(request, "update_display_data" if update else "display_data", content)
-
-    def clear_output(self, wait: bool = False) -> None:
-        """Clear what the request has shown.
-
-        Args:
-            wait: Clear only when the next output comes.
-        """
-        request = current.get()
-        if request is None:
-            super().clear_output(wait)
-            return
-        self._send(request, "clear_output", {"wait": wait})
-
-    def _send(self, request: Request, msg_type: str, content: dict[str, Any]) -> None:
-        message = request.outbox.make(msg_type, json_clean(content))
-        for hook in self._hooks:
-            message = hook(message)
-            if message is None:
-                return
-        request.outbox.publish(message, self.topic)
 
 
 class BlockPayloadManager(PayloadManager):  # type: ignore[misc]
@@ -154,6 +47,30 @@ class BlockPayloadManager(PayloadManager):  # type: ignore[misc]
         if single:
             request.payload = [old for old in request.payload if old.get("source") != data.get("source")]
         request.payload.append(data)
+
+
+class BlockHistoryManager(HistoryManager):  # type: ignore[misc]
+    """Keeps `In` in step with the execution counts, in whatever order requests begin."""
+
+    _storing = threading.Lock()
+
+    def store_inputs(self, line_num: int, source: str, source_raw: str | None = None) -> None:
+        """Store a request's code.
+
+        Args:
+            line_num: Its execution count, which is its index in `In`.
+            source: The code after the transform.
+            source_raw: The code as it was sent.
+        """
+        with self._storing:
+            before = len(self.input_hist_parsed)
+            super().store_inputs(line_num, source, source_raw)
+            if len(self.input_hist_parsed) == before:
+                return
+            for kept in (self.input_hist_parsed, self.input_hist_raw):
+                last = kept.pop()
+                kept.extend([""] * (line_num + 1 - len(kept)))
+                kept[line_num] = last
 
 
 class BlockCompiler(XCachingCompiler):  # type: ignore[misc]
@@ -201,6 +118,8 @@ class CodeactShell(ZMQInteractiveShell):  # type: ignore[misc]
     display_pub_class = Type(BlockDisplayPublisher)
 
     _counting = threading.Lock()
+    _loading = threading.RLock()
+    _formatting = threading.RLock()
     _count = 1
 
     @property
@@ -231,7 +150,40 @@ class CodeactShell(ZMQInteractiveShell):  # type: ignore[misc]
         self.builtin_trap = pinned
         self.display_trap = _PinnedDisplay(hook=self.displayhook)
         sys.displayhook = self.displayhook
+        # pygments swaps its module while that is imported: two blocks that need it first would collide.
+        importlib.import_module("pygments.lexers").PythonLexer  # noqa: B018
         builtins.__dict__.setdefault("display", sys.modules["IPython.display"].display)
+
+    def init_history(self) -> None:
+        """Set up the history."""
+        self.history_manager = BlockHistoryManager(shell=self, parent=self)
+        self.configurables.append(self.history_manager)
+        self.ast_transformers.append(AwaitingMagics(self))
+
+    def _find_with_lazy_load(self, /, type_: Any, magic_name: str) -> Any:
+        # Two requests that need one magic for the first time would load it twice at once, and one would fail.
+        with self._loading:
+            return super()._find_with_lazy_load(type_, magic_name)
+
+    def _inspect(self, *args: Any, **kwargs: Any) -> Any:
+        # IPython keeps one inspector and one traceback formatter, each with state of its own: one user at a time.
+        with self._formatting:
+            return super()._inspect(*args, **kwargs)
+
+    def object_inspect_mime(self, *args: Any, **kwargs: Any) -> Any:
+        """Inspect an object for a client."""
+        with self._formatting:
+            return super().object_inspect_mime(*args, **kwargs)
+
+    def showtraceback(self, *args: Any, **kwargs: Any) -> None:
+        """Format and publish an exception."""
+        with self._formatting:
+            super().showtraceback(*args, **kwargs)
+
+    def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
+        """Format and publish a syntax error."""
+        with self._formatting:
+            super().showsyntaxerror(*args, **kwargs)
 
     def init_payload(self) -> None:
         """Set up payloads."""

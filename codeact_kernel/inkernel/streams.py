@@ -6,11 +6,9 @@ text of nobody (libraries' own threads, C code that writes to the file descripto
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 from ipykernel.iostream import OutStream
 
+from codeact_kernel.inkernel.capture import stream_target
 from codeact_kernel.inkernel.request import current
 
 
@@ -35,6 +33,11 @@ class BlockStream(OutStream):  # type: ignore[misc]
             return written
         if not isinstance(string, str):
             raise TypeError(f"write() argument must be str, not {type(string)}")
+        if request.captures:
+            target = stream_target(request, self.name, self)
+            if target is not None:
+                target.write(string)
+                return len(string)
         request.outbox.write(self.name, string)
         return len(string)
 
@@ -43,24 +46,3 @@ class BlockStream(OutStream):  # type: ignore[misc]
         request = current.get()
         if request is None or not self._is_master_process():
             super().flush()
-
-
-_start = threading.Thread.start
-
-
-def _start_as_current(self: threading.Thread) -> None:
-    request = current.get()
-    if request is not None:
-        run = self.run
-
-        def run_as_request(*args: Any, **kwargs: Any) -> None:
-            current.set(request)
-            run(*args, **kwargs)
-
-        self.run = run_as_request  # type: ignore[method-assign]
-    _start(self)
-
-
-def adopt_threads() -> None:
-    """From now on a thread prints and displays as the request whose code started it."""
-    threading.Thread.start = _start_as_current  # type: ignore[method-assign]

@@ -39,7 +39,17 @@ def model_traceback(exception: BaseException) -> str:
             following, link = following.__context__, "\n\nand while that was handled:"
         else:
             following = None
-    return "\n\n".join(reversed(parts))
+    hint = _hint(exception)
+    return "\n\n".join([*reversed(parts), *([hint] if hint else [])])
+
+
+def _hint(exception: BaseException) -> str:
+    """What to do about an object that works in one thread only."""
+    text = str(exception)
+    bound = "in a thread can only be used in that same thread" in text  # sqlite3
+    if bound or ("only works in main thread" in text and isinstance(exception, ValueError)):
+        return 'This works in one thread only: give lane="main" to each block that makes or uses it.'
+    return ""
 
 
 def _one(exception: BaseException) -> str:

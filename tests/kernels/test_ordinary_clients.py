@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jupyter_kernel_test
@@ -224,3 +225,29 @@ def test_jupyter_console_runs_code_and_leaves():
 def test_the_kernelspec_file_is_what_is_shipped():
     here = Path(__file__).resolve().parents[2] / "kernelspec" / "kernel.json"
     assert json.loads(here.read_text())["argv"][:3] == ["python", "-m", "codeact_kernel.inkernel"]
+
+
+def test_completion_and_inspection_answer_while_a_block_holds_the_main_thread(client):
+    client.execute_interactive("import time\nspecial_name = 1", timeout=10, output_hook=lambda m: None)
+    client.execute("time.sleep(3)")
+    begun = time.monotonic()
+    client.complete("special_na")
+    client.inspect("special_name")
+    client.kernel_info()
+    replies = {}
+    while len(replies) < 3:
+        message = client.get_shell_msg(timeout=10)
+        replies[message["msg_type"]] = message["content"]
+    assert time.monotonic() - begun < 2.5
+    assert "special_name" in replies["complete_reply"]["matches"]
+    assert replies["inspect_reply"]["found"]
+
+
+def test_a_person_s_cell_runs_beside_an_agent_s_block(client):
+    message = client.session.msg("execute_request", {"code": "import time; time.sleep(2)", "silent": False})
+    message["metadata"] = {"codeact": {"id": "long", "reply": 1}}
+    client.shell_channel.send(message)
+    begun = time.monotonic()
+    reply = client.execute_interactive("print('beside')", timeout=10, output_hook=lambda m: None)
+    assert reply["content"]["status"] == "ok"
+    assert time.monotonic() - begun < 1.5

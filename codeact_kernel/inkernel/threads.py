@@ -1,0 +1,62 @@
+"""Threads that a block starts belong to it.
+
+Comes in: threads and pools of user code. Goes out: threads that print and display as the block that started
+them (or that gave the pool its work), and that an interrupt of that block reaches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import thread as pools
+from typing import Any
+
+from codeact_kernel.inkernel.guard import Guard
+from codeact_kernel.inkernel.request import Request, current
+
+_local = threading.local()
+
+
+def adopt_threads() -> None:
+    """From now on threads belong to the request whose code starts them, and pools' work to who gives it."""
+    start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+
+    def start_as_current(self: threading.Thread) -> None:
+        request = current.get()
+        # A pool's thread outlives the block that happened to need it first; its work is what belongs to blocks.
+        if request is not None and getattr(self, "_target", None) is not pools._worker:
+            run = self.run
+            self.run = lambda: _run_as(request, run)  # type: ignore[method-assign]
+        start(self)
+
+    def submit_as_current(
+        self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:
+        request = current.get()
+        if request is None:
+            return submit(self, fn, *args, **kwargs)
+        return submit(self, _run_as, request, fn, *args, **kwargs)
+
+    threading.Thread.start = start_as_current  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submit_as_current  # type: ignore[method-assign, assignment]
+
+
+def interrupt_threads(request: Request) -> None:
+    """Interrupt what runs in the threads of a request.
+
+    Args:
+        request: Whose threads.
+    """
+    for guard in list(request.thread_guards):
+        guard.interrupt(request)
+
+
+def _run_as(request: Request, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    guard: Guard = _local.__dict__.setdefault("guard", Guard())
+    request.thread_guards.add(guard)
+    token = current.set(request)
+    try:
+        return guard.call(request, lambda: function(*args, **kwargs))
+    finally:
+        current.reset(token)

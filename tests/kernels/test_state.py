@@ -1,0 +1,171 @@
+"""State that stock kernels share and that belongs to a block here."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from codeact_kernel.blocks import DisplayOutput, ResultOutput
+
+pytestmark = pytest.mark.kernel
+
+
+def pictures(block):
+    return [o for o in block.outputs if isinstance(o, DisplayOutput) and "image/png" in o.data]
+
+
+async def test_redirected_output_stays_with_its_block(bench):
+    code = (
+        "import contextlib, io, asyncio\nbuffer_{n} = io.StringIO()\nwith contextlib.redirect_stdout(buffer_{n}):\n"
+        "    for i in range(5):\n        print('inside {n}')\n        await asyncio.sleep(0.02)\nprint('outside {n}')"
+    )
+    tasks = [bench.start(code.format(n=n))[1] for n in range(3)]
+    tasks.append(bench.start("import time\nfor i in range(5):\n    print('plain')\n    time.sleep(0.02)")[1])
+    *redirected, plain = await asyncio.gather(*tasks)
+    for n, block in enumerate(redirected):
+        assert block.text == f"outside {n}\n"
+        assert (await bench.run(f"print(buffer_{n}.getvalue(), end='')")).text == f"inside {n}\n" * 5
+    assert plain.text == "plain\n" * 5
+
+
+async def test_captured_output_stays_with_its_block(bench):
+    capture = "%%capture taken\nimport time\nprint('hidden')\ndisplay('shown')\ntime.sleep(0.3)"
+    _, task = bench.start(capture)
+    other = await bench.run("print('plain')\ndisplay('rich')")
+    block = await task
+    assert block.text == ""
+    assert not [o for o in block.outputs if isinstance(o, DisplayOutput)]
+    assert other.text == "plain\n"
+    assert (await bench.run("print(taken.stdout, len(taken.outputs))")).text == "hidden\n 1\n"
+
+
+async def test_a_block_that_fails_while_redirected_still_shows_its_error_and_frees_its_output(bench):
+    await bench.run(
+        "import contextlib, io\nc = contextlib.redirect_stdout(io.StringIO())\nc.__enter__()\n1/0"
+    )
+    assert (await bench.run("print('seen')")).text == "seen\n"
+
+
+async def test_each_block_has_figures_of_its_own(bench):
+    await bench.run("import matplotlib.pyplot as plt, time")
+    code = "plt.figure()\nplt.plot([1, {n}])\ntime.sleep(0.2)\nplt.title('t{n}')\nprint(plt.get_fignums(), plt.gca().get_title())"
+    tasks = [bench.start(code.format(n=n))[1] for n in range(4)]
+    for n, block in enumerate(await asyncio.gather(*tasks)):
+        assert block.text == f"[1] t{n}\n"
+        assert len(pictures(block)) == 1
+
+
+async def test_the_first_import_of_pyplot_may_happen_in_two_blocks_at_once(bench):
+    code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nprint(len(plt.get_fignums()))"
+    first, second = await asyncio.gather(*(bench.start(code)[1] for _ in range(2)))
+    assert (first.text, second.text) == ("1\n", "1\n")
+    assert len(pictures(first)) == len(pictures(second)) == 1
+
+
+async def test_show_and_the_object_interface_show_each_figure_once(bench):
+    block = await bench.run(
+        "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\nplt.show()"
+    )
+    assert len(pictures(block)) == 1
+    block = await bench.run(
+        "from matplotlib.figure import Figure\nf = Figure()\nf.subplots().plot([1, 2])\ndisplay(f)"
+    )
+    assert len(pictures(block)) == 1
+
+
+async def test_values_of_many_blocks_that_end_at_once_each_reach_their_block(bench):
+    await bench.run("import asyncio")
+    tasks = [bench.start(f"await asyncio.sleep(0.05)\n{n} * 10")[1] for n in range(60)]
+    tasks += [bench.start(f"{n} * 10")[1] for n in range(60, 90)]
+    for n, block in enumerate(await asyncio.gather(*tasks)):
+        values = [o for o in block.outputs if isinstance(o, ResultOutput)]
+        assert [v.data["text/plain"] for v in values] == [str(n * 10)]
+        assert values[0].execution_count == block.outcome.execution_count
+
+
+async def test_in_and_out_are_sensible_for_a_person_who_attaches(bench):
+    await bench.run("import asyncio")
+    tasks = [bench.start(f"await asyncio.sleep(0.02)\n{n}")[1] for n in range(10)]
+    blocks = await asyncio.gather(*tasks)
+    checks = [f"(In[{b.outcome.execution_count}][-1:], Out[{b.outcome.execution_count}])" for b in blocks]
+    shown = await bench.run("print([" + ", ".join(checks) + "])")
+    assert shown.text == f"{[(str(n), n) for n in range(10)]}\n"
+    await bench.run("7 * 6")
+    assert (await bench.run("print(_)")).text == "42\n"
+
+
+async def test_a_pager_of_one_block_is_not_another_s(bench):
+    tasks = [bench.start(code)[1] for code in ("len?", "print('plain')", "sum?")]
+    first, plain, last = await asyncio.gather(*tasks)
+    assert "number of items" in first.text
+    assert plain.text == "plain\n"
+    assert "sum of a" in last.text
+
+
+async def test_timed_and_captured_code_may_await(bench):
+    await bench.run("import asyncio\nasync def f(x):\n    await asyncio.sleep(0.05)\n    return x")
+    block = await bench.run("%%time\nv = await f(3)\nv * 2")
+    assert (block.lane, block.value) == ("async", "6")
+    assert "Wall time: 5" in block.text
+    assert (await bench.run("print(v)")).text == "3\n"
+    block = await bench.run("%time w = await f(4)")
+    assert "Wall time: 5" in block.text
+    block = await bench.run("%time await f(5)")
+    assert block.value == "5"
+    assert (await bench.run("%%capture c\nprint('hidden')\nawait f(1)")).text == ""
+    assert (await bench.run("print(w, c.stdout)")).text == "4 hidden\n\n"
+    failed = await bench.run("%%time\nawait f(1)\n1/0", id="slow")
+    assert "block slow, line 3" in failed.error
+
+
+@pytest.mark.parametrize("lane", ["main", "worker", "async"])
+async def test_ipython_s_magics_work_in_every_lane(bench, lane, tmp_path):
+    options = {"lane": lane}
+    (tmp_path / "sub").mkdir()
+    assert (await bench.run("%matplotlib inline", **options)).status == "ok"
+    assert (await bench.run("%load_ext autoreload\n%autoreload 2", **options)).status == "ok"
+    assert (await bench.run("%env GREETING=hello", **options)).status == "ok"
+    assert (await bench.run("!echo $GREETING", **options)).text == "hello\r\n"
+    assert (await bench.run("%cd sub", **options)).status == "ok"
+    assert (await bench.run("%pwd", **options)).value == repr(str(tmp_path.resolve() / "sub"))
+    assert (await bench.run("%cd ..", **options)).status == "ok"
+    assert "hello" in (await bench.run("%%bash\necho hello", **options)).text
+    assert "number of items" in (await bench.run("len?", **options)).text
+
+
+async def test_errors_of_thread_affinity_say_what_to_do(bench):
+    await bench.run("import sqlite3, signal\ndb = sqlite3.connect(':memory:')", lane="main")
+    for code in ("db.execute('select 1')", "signal.signal(signal.SIGUSR1, lambda *a: None)"):
+        block = await bench.run(code, lane="worker")
+        assert block.status == "error"
+        assert 'lane="main"' in block.error
+        assert (await bench.run(code, lane="main")).status == "ok"
+
+
+async def test_work_given_to_a_pool_prints_as_the_block_that_gave_it(bench):
+    await bench.run(
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\npool.submit(int)"
+    )
+    for n in range(3):
+        assert (await bench.run(f"pool.submit(print, 'work {n}').result()")).text == f"work {n}\n"
+    block = await bench.run(
+        "import asyncio\nawait asyncio.get_running_loop().run_in_executor(pool, print, 'in loop')"
+    )
+    assert block.text == "in loop\n"
+
+
+async def test_an_interrupt_reaches_the_threads_of_its_block(bench):
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\nimport time\ndef spin():\n    while True: time.sleep(0.01)\n"
+        "print('on', flush=True)\nwith ThreadPoolExecutor(3) as p:\n    [f.result() for f in [p.submit(spin) for _ in range(3)]]"
+    )
+    stuck, task = bench.start(code, id="stuck")
+    await stuck.spoke.wait()
+    async with asyncio.timeout(10):
+        while not task.done():
+            await bench.runner.interrupt("stuck")
+            await asyncio.wait([task], timeout=0.5)
+    assert stuck.status == "error"
+    assert "KeyboardInterrupt" in stuck.error
+    assert (await bench.run("import threading\nprint(threading.active_count() < 40)")).text == "True\n"
