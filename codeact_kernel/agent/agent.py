@@ -132,7 +132,7 @@ class Agent(Options):
             ended.turns,
             ended.at - began,
             message,
-            self._recording.notebook if self._recording else None,
+            self.record,
         )
 
     async def stream(self, task: str, **limits: Any) -> AsyncGenerator[Event]:
@@ -223,6 +223,11 @@ class Agent(Options):
     def live(self) -> list[LiveBlock]:
         """The blocks that run or wait."""
         return self._entered.supervisor.live
+
+    @property
+    def record(self) -> Path | None:
+        """The notebook that holds the runs; None before the first one, and where no record is kept."""
+        return self._recording.notebook if self._recording else None
 
     @property
     def context_tokens(self) -> int:

@@ -68,6 +68,8 @@ class Asker:
         self._emit = emit
         self._compiles = compiles
         self._wall = wall
+        self.remarks: dict[str, str] = {}
+        """By settled id, what was wrong with a block that ran all the same."""
 
     async def ask(self, messages: list[Message], turn: int) -> Reply:
         """Ask for one reply.
@@ -129,11 +131,15 @@ class Asker:
     ) -> None:
         """Act on what the reader returned. Each call that is new gives the first items that are no prose."""
         of_calls = len(reader.calls) - len(draft.job_ids)
+        last: str | None = None
         for item in items:
             if isinstance(item, Prose):
                 draft.add_prose(item)
                 continue
             job_id = await self._act(item, draft, turn)
+            last = job_id or last
+            if isinstance(item, Fault) and item.runs and last is not None:
+                self.remarks[last] = item.message
             if of_calls > 0:
                 draft.job_ids.append(job_id)
                 of_calls -= 1

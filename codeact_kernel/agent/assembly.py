@@ -138,7 +138,7 @@ async def assemble(
         talk,
         system,
         _counter(model, model_settings),
-        window=model.window,
+        window=lambda: model.window,
         threshold=settings.reminder_tokens,
         supervisor=supervisor,
         names=lambda: kernel.names,
@@ -155,6 +155,7 @@ async def assemble(
         emit,
         result_tokens=settings.result_tokens,
         answer_type=wanted.answer_type,
+        handles=kernel.ours,
     )
     methods |= {
         "self.output": supervisor.output,

@@ -88,7 +88,7 @@ def load_settings(workspace: Path, user: Path | None = None) -> Settings:
 def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the settings {path} cannot be read: {error}") from error

@@ -41,7 +41,7 @@ class Context:
         codec: Writes messages.
         system: The system prompt, or None.
         counter: Counts tokens.
-        window: Tokens that the model's window holds, or None where that is not known.
+        window: Gives the tokens that the model's window holds, or None while that is not known.
         threshold: Tokens past which the model is reminded to compact.
         supervisor: Knows what runs.
         names: Gives the names that the namespace holds.
@@ -55,7 +55,7 @@ class Context:
         system: str | None,
         counter: Counter,
         *,
-        window: int | None,
+        window: Callable[[], int | None],
         threshold: int,
         supervisor: Supervisor,
         names: Callable[[], tuple[str, ...]],
@@ -66,7 +66,7 @@ class Context:
         self._codec = codec
         self._counter = counter
         self._window = window
-        self._threshold = min(threshold, threshold_of(window))
+        self._wanted_threshold = threshold
         self._supervisor = supervisor
         self._names = names
         self._wall = wall
@@ -103,7 +103,11 @@ class Context:
         """
         entries = [*visible(self._transcript.entries), coming]
         size = self.count(self._codec.messages(self.system, entries))
-        return self._reminders.due(size, self._window, self._threshold)
+        return self._reminders.due(size, self._window(), self._threshold)
+
+    @property
+    def _threshold(self) -> int:
+        return min(self._wanted_threshold, threshold_of(self._window()))
 
     def compact(self, text: str) -> None:
         """Take the model's wish to replace the context by a text; it is carried out with the next observation.
@@ -123,11 +127,11 @@ class Context:
 
     def must_compact(self, messages: list[Message]) -> bool:
         """Whether these messages leave no room for a reply."""
-        return is_full(self.count(messages), self._window)
+        return is_full(self.count(messages), self._window())
 
     def force(self) -> Knowledge:
         """Compact without the model."""
-        budget = int((self._window or 4 * self._threshold) * FORCED_SHARE)
+        budget = int((self._window() or 4 * self._threshold) * FORCED_SHARE)
         return compact_by_force(self._transcript.entries, self._alive(), budget, self.count_text)
 
     def _alive(self) -> Alive:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,7 @@ class Loop:
         emit: Gets the events.
         result_tokens: The most that the model reads of one result.
         answer_type: What an answer has to be, or None for any text.
+        handles: Whether blocks can ask for whole outputs (`self` exists in our own kernel only).
         wall: The time in seconds since the epoch.
     """
 
@@ -69,6 +70,7 @@ class Loop:
         *,
         result_tokens: int,
         answer_type: AnswerType | None = None,
+        handles: bool = True,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._asker = asker
@@ -79,9 +81,9 @@ class Loop:
         self._emit = emit
         self._result_tokens = result_tokens
         self._answer_type = answer_type
+        self._handles = handles
         self._wall = wall
         self._turn = 0
-        self._remarks: dict[str, str] = {}
 
     async def run(self, task: str, limits: Limits) -> tuple[str, Any]:
         """Work on a task until it is answered.
@@ -148,9 +150,7 @@ class Loop:
         self._context.learn(messages, reply)
         self._append(reply)
         for fault in reply.faults:
-            if fault.runs and fault.id is not None:
-                self._remarks[fault.id] = fault.message
-            else:
+            if not fault.runs:
                 self._inbox.put(fault_report(fault))
         await self._hooks.after_model_call(reply)
         return reply
@@ -199,10 +199,14 @@ class Loop:
         match item:
             case BlockResult():
                 result = await self._hooks.after_block(item)
-                remark = self._remarks.pop(item.id.partition("#")[0], None)
-                remarks: Sequence[str] = () if remark is None else (remark,)
-                count = self._context.count_text
-                return result_report(result, count, limit=self._result_tokens, remarks=remarks)
+                remark = self._asker.remarks.pop(item.id, None)
+                return result_report(
+                    result,
+                    self._context.count_text,
+                    limit=self._result_tokens,
+                    remarks=() if remark is None else (remark,),
+                    handles=self._handles,
+                )
             case Heartbeat():
                 return self._heartbeat(item)
             case Note():
@@ -219,6 +223,7 @@ class Loop:
             current=beat.current,
             now=self._wall(),
             deadline=deadline,
+            handles=self._handles,
         )
 
     def _append(self, entry: Any) -> None:

@@ -65,7 +65,7 @@ class Play:
                 talk,
                 "system",
                 Counter(),
-                window=window,
+                window=lambda: window,
                 threshold=threshold,
                 supervisor=supervisor,
                 names=lambda: ("df", "rows"),
