@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from codeact_kernel.agent.answer import AnswerType
 from codeact_kernel.agent.asker import Asker
@@ -165,13 +165,25 @@ async def assemble(
     return Parts(settings, model, kernel, supervisor, context, loop)
 
 
-def write_prompt(options: Options, wanted: Plan, kernel: Kernel | None) -> str | None:
+class Described(Protocol):
+    """A kernel as far as the prompt tells of it: one that runs, or one that could be started."""
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it runs blocks side by side."""
+
+
+def write_prompt(options: Options, wanted: Plan, kernel: Described) -> str | None:
     """Write the system prompt of an agent.
 
     Args:
         options: What the caller wants.
         wanted: What was settled.
-        kernel: The kernel, started; None tells of ours without starting it.
+        kernel: The kernel, or how it would be started (`kernels.choose`).
 
     Returns:
         The prompt, or None where the caller wants none.
@@ -184,8 +196,8 @@ def write_prompt(options: Options, wanted: Plan, kernel: Kernel | None) -> str |
     around = surroundings(
         tools=wanted.tools.values(),
         names=options.namespace,
-        kernel=kernel.description if kernel else "Python",
-        ours=kernel.ours if kernel else True,
+        kernel=kernel.description,
+        ours=kernel.ours,
         workspace=wanted.workspace,
         timeout=wanted.settings.block_timeout,
         more=more,

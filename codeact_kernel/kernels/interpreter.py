@@ -10,7 +10,8 @@ import asyncio
 import json
 import shutil
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -47,6 +48,8 @@ class Launch:
     """The interpreter's version, where it is a Python that was asked."""
     note: str = ""
     """Why it is not ours, in half a sentence."""
+    description: str = ""
+    """What it will be, in words, where that is known before it runs."""
 
 
 async def choose(kernel: str | None = None, python: str | None = None) -> Launch:
@@ -68,7 +71,7 @@ async def choose(kernel: str | None = None, python: str | None = None) -> Launch
     if python is not None:
         return await _with_interpreter(python)
     if kernel is None or kernel == "codeact":
-        return Launch(_our_argv(sys.executable), ours=True, python=tuple(sys.version_info[:3]))
+        return _ours(sys.executable, _Found(tuple(sys.version_info[:3]), version("ipykernel")))
     return await _from_spec(kernel)
 
 
@@ -76,10 +79,10 @@ async def _with_interpreter(python: str) -> Launch:
     path = _executable(python)
     if path is None:
         raise ConfigError(f"{python} is no interpreter: --python takes the path of a python executable")
-    version, problem = await _probe(path)
-    if problem:
-        raise ConfigError(problem)
-    return Launch(_our_argv(path), ours=True, python=version)
+    found = await _probe(path)
+    if found.problem:
+        raise ConfigError(found.problem)
+    return _ours(path, found)
 
 
 def _executable(python: str) -> str | None:
@@ -100,14 +103,31 @@ async def _from_spec(name: str) -> Launch:
             tuple(argv), ours=False, language=language, env=env, note=f"{name} is no IPython kernel"
         )
     python = sys.executable if argv[0] in ("python", "python3") else argv[0]
-    version, problem = await _probe(python)
-    if problem:
-        return Launch((python, *argv[1:]), ours=False, env=env, python=version, note=problem)
-    return Launch(_our_argv(python), ours=True, env=env, python=version)
+    found = await _probe(python)
+    if found.problem:
+        return Launch((python, *argv[1:]), ours=False, env=env, python=found.python, note=found.problem)
+    return replace(_ours(python, found), env=env)
 
 
-async def _probe(python: str) -> tuple[tuple[int, ...] | None, str]:
-    """Ask an interpreter for its version, and for what is missing: ("", or one line that says what to do)."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What an interpreter says of itself, and one line that says what to do where our kernel cannot run in it."""
+
+    python: tuple[int, ...] | None = None
+    ipykernel: str | None = None
+    problem: str = ""
+
+    @property
+    def shown(self) -> str:
+        return ".".join(map(str, self.python or ()))
+
+
+def _ours(python: str, found: _Found) -> Launch:
+    described = f"Python {found.shown}, ipykernel {found.ipykernel}"
+    return Launch(_our_argv(python), ours=True, python=found.python, description=described)
+
+
+async def _probe(python: str) -> _Found:
     try:
         process = await asyncio.create_subprocess_exec(
             python,
@@ -119,18 +139,21 @@ async def _probe(python: str) -> tuple[tuple[int, ...] | None, str]:
         )
         async with asyncio.timeout(_PROBE_TIMEOUT):
             out, _ = await process.communicate()
-        found = json.loads(out)
+        said = json.loads(out)
     except (OSError, ValueError, TimeoutError):
-        return None, f"{python} does not run as a Python interpreter"
-    version = tuple(found["python"])
-    shown = ".".join(map(str, version))
-    if version[:2] < NEEDS_PYTHON:
-        return version, f"{python} is Python {shown}; blocks side by side need Python 3.11 or newer"
-    have = found["ipykernel"]
+        return _Found(problem=f"{python} does not run as a Python interpreter")
+    found = _Found(tuple(said["python"]), said["ipykernel"])
+    return replace(found, problem=_problem(python, found))
+
+
+def _problem(python: str, found: _Found) -> str:
+    if found.python is not None and found.python[:2] < NEEDS_PYTHON:
+        return f"{python} is Python {found.shown}; blocks side by side need Python 3.11 or newer"
+    have = found.ipykernel
     if have is None or tuple(int(p) for p in have.split(".")[:2] if p.isdigit()) < NEEDS_IPYKERNEL:
         what = f"has ipykernel {have}" if have else "has no ipykernel"
-        return version, f"{python} {what}; run: {python} -m pip install 'ipykernel>=7.4'"
-    return version, ""
+        return f"{python} {what}; run: {python} -m pip install 'ipykernel>=7.4'"
+    return ""
 
 
 def _our_argv(python: str) -> tuple[str, ...]:

@@ -37,6 +37,16 @@ MOST_THREADS = 8
 """More threads than this wait for memory, not for each other's work."""
 
 
+def check_runtime() -> None:
+    """Make sure that the package which runs embedded models is installed; it is not loaded.
+
+    Raises:
+        ConfigError: If it is not.
+    """
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ConfigError('the embedded model needs one more package: pip install "codeact-kernel[local]"')
+
+
 def find_weights(model: str) -> Path:
     """Find the GGUF file that settings name.
 
@@ -178,10 +188,7 @@ class LocalModel:
     """
 
     def __init__(self, settings: ModelSettings, on_retry: OnRetry | None = None) -> None:
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise ConfigError(
-                'the embedded model needs one more package: pip install "codeact-kernel[local]"'
-            )
+        check_runtime()
         self._settings = settings
         # A server of our own is never busy or limited: it answers, or it has died and is started anew.
         self._retrying = Retrying(RetryPolicy(attempts=2, first_attempts=2), on_retry)

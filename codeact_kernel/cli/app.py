@@ -1,0 +1,92 @@
+"""The commands of `codeact`, and what it exits with.
+
+Comes in: arguments. Goes out: an exit code, and for what went wrong one line that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from codeact_kernel import __version__
+from codeact_kernel.cli.chat import chat
+from codeact_kernel.cli.demo import demo
+from codeact_kernel.cli.helping import example, print_help
+from codeact_kernel.cli.install import install
+from codeact_kernel.cli.models import model
+from codeact_kernel.cli.run import run
+from codeact_kernel.cli.streams import complain
+from codeact_kernel.errors import CodeactError
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for a command line that it cannot read; it has no name of its own in every version."""
+
+app = typer.Typer(
+    add_completion=False,
+    epilog=example("codeact demo      (needs no key: the model runs on this machine)"),
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback(invoke_without_command=True)
+def codeact(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and do nothing else.")
+    ] = False,
+) -> None:
+    """An agent that acts by writing Python into a real IPython kernel."""
+    if version:
+        typer.echo(f"codeact-kernel {__version__}")
+        raise typer.Exit
+    print_help(context)
+
+
+app.command(
+    epilog=example('codeact run --model gpt-5-mini "Which of the CSV files here has the most rows?"')
+)(run)
+app.command(epilog=example("codeact chat --model gpt-5-mini"))(chat)
+app.command(epilog=example("codeact demo"))(demo)
+app.command(epilog=example("codeact install --user"))(install)
+app.add_typer(model, name="model")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `codeact`.
+
+    Args:
+        arguments: What stands behind it on the command line; None takes the process's own.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="codeact", standalone_mode=False)
+    except UsageError as error:
+        complain(_usage(error))
+        return 2
+    except CodeactError as error:
+        complain(error.message)
+        return error.exit_code
+    except KeyboardInterrupt:
+        complain("it was stopped")
+        return 130
+    except BrokenPipeError:
+        # Nobody reads on; Python's own flush at the exit must not fail, too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception) -> str:
+    """One line of a usage error: typer's own words, and where the right ones stand."""
+    context = getattr(error, "ctx", None)
+    words = str(getattr(error, "message", error)) if context is None else str(error.format_message())  # type: ignore[attr-defined]
+    command = context.command_path if context is not None else "codeact"
+    return f"{words[:1].lower()}{words[1:].rstrip('.')}; see `{command} --help`"

@@ -1,0 +1,158 @@
+"""The options that several commands share, and what an agent is made of from them.
+
+Comes in: what typer read from the command line. Goes out: the fields of an `Agent`, checked as far as only the
+command line can check them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from codeact_kernel.errors import ConfigError
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="M",
+        help="The model: a name that the endpoint knows, an alias of the settings, `local` (embedded, needs no "
+        "key), or `replay:FILE`. Else CODEACT_MODEL, else the settings.",
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The endpoint, any that speaks OpenAI's API. Else LLM_BASE_URL or OPENAI_BASE_URL, else OpenAI's.",
+    ),
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tags|tools|json",
+        help="How the model writes blocks: as tags in its text, as tool calls, or as JSON. Else the settings, "
+        "else tags.",
+    ),
+]
+Workspace = Annotated[
+    str, typer.Option(metavar="DIR", help="The folder in which blocks run, instead of the current one.")
+]
+RunDir = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR", help="Where the record goes, instead of a new folder in the workspace's .codeact/runs."
+    ),
+]
+MaxTurns = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="How many replies the model may give.")
+]
+MaxTime = Annotated[
+    str | None, typer.Option(metavar="D", help="How long it may take: 90s, 10m, 2h, or a number of seconds.")
+]
+Tools = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE_OR_FILE",
+        help="A Python module, or a .py file, whose public functions blocks can call. May be given more than once.",
+    ),
+]
+Kernel = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A Jupyter kernel, whose interpreter runs the blocks.")
+]
+Python = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="A Python interpreter (with ipykernel) that runs the blocks."),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A variable of this environment that blocks may see; keys and the like are hidden from them. May be "
+        "given more than once.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What was chosen on the command line; None is what was not."""
+
+    model: str | None = None
+    base_url: str | None = None
+    protocol: str | None = None
+    workspace: str = "."
+    run_dir: str | None = None
+    tools: list[str] | None = None
+    kernel: str | None = None
+    python: str | None = None
+    env: list[str] | None = None
+
+    def agent_fields(self) -> dict[str, Any]:
+        """The fields of an `Agent`, the settings among them, so that they are read once.
+
+        Raises:
+            ConfigError: If tools cannot be loaded, a variable is not set, or the settings are wrong.
+        """
+        from codeact_kernel.agent import load_settings
+        from codeact_kernel.cli.screens import Screen, somebody_is_there
+        from codeact_kernel.tools import load_tools
+
+        _importable_from_here()
+        return {
+            "model": self.model,
+            "base_url": self.base_url,
+            "protocol": self.protocol,
+            "workspace": self.workspace,
+            "run_dir": self.run_dir,
+            "tools": [tool for source in self.tools or () for tool in load_tools(source)],
+            "kernel": self.kernel,
+            "python": self.python,
+            "env": [_variable(name) for name in self.env or ()],
+            "settings": load_settings(Path(self.workspace).expanduser()),
+            "person": Screen().person if somebody_is_there() else None,
+        }
+
+
+def read_duration(option: str, text: str | None) -> float | None:
+    """Read an option that is a duration.
+
+    Args:
+        option: Its name, for the error.
+        text: What was written.
+
+    Returns:
+        Seconds, or None where nothing was.
+
+    Raises:
+        ConfigError: If it is no duration.
+    """
+    from codeact_kernel.blocks import parse_duration
+
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from error
+
+
+def _importable_from_here() -> None:
+    """Let `--tools my_tools` mean my_tools.py of the current folder, behind all that is installed."""
+    here = os.getcwd()  # noqa: PTH109 - the module search path holds texts
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+
+
+def _variable(name: str) -> str:
+    if "=" in name:
+        raise ConfigError(
+            f"--env {name.partition('=')[0]}: give only the name; blocks see the value that it has here"
+        )
+    if name not in os.environ:
+        raise ConfigError(f"--env {name}: there is no such variable here")
+    return name

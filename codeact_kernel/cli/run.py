@@ -1,0 +1,101 @@
+"""`codeact run`: one task, from the command line to an exit code.
+
+Comes in: a task and options. Goes out: the answer, or the events as JSON, on stdout; progress and reasons on
+stderr; the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from codeact_kernel.cli import choices
+from codeact_kernel.cli.choices import Choices, read_duration
+from codeact_kernel.errors import ConfigError
+
+TaskText = Annotated[
+    str | None, typer.Argument(metavar="TASK", help="What to do, in words; `-` reads it from stdin.")
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print what happens to stdout, one event a line, instead of the answer."),
+]
+ShowPrompt = Annotated[
+    bool, typer.Option("--show-prompt", help="Print the system prompt of such a run, and do nothing else.")
+]
+
+
+def run(
+    task: TaskText = None,
+    model: choices.Model = None,
+    base_url: choices.BaseUrl = None,
+    protocol: choices.Protocol = None,
+    workspace: choices.Workspace = ".",
+    run_dir: choices.RunDir = None,
+    json: Json = False,
+    show_prompt: ShowPrompt = False,
+    max_turns: choices.MaxTurns = None,
+    max_time: choices.MaxTime = None,
+    tools: choices.Tools = None,
+    kernel: choices.Kernel = None,
+    python: choices.Python = None,
+    env: choices.Env = None,
+) -> int:
+    """Let a model work on a task by writing Python.
+
+    The answer goes to stdout, everything else to stderr. Ctrl-C cancels the blocks that run and asks what to do;
+    twice, it stops the run. The exit code is 0 for an answer, 1 if the model, the kernel or a file failed, 2 if the
+    command line, the environment or the settings are wrong, 3 at a limit, 130 if you stopped it.
+    """
+    chosen = Choices(model, base_url, protocol, workspace, run_dir, tools, kernel, python, env)
+    if show_prompt:
+        return _show_prompt(chosen)
+    limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
+    return _work(chosen, _read_task(task), limits, json)
+
+
+def _read_task(task: str | None) -> str:
+    if task == "-":
+        from codeact_kernel.cli.stdin import read_all
+
+        task = read_all()
+    if task is None or not task.strip():
+        raise ConfigError("there is no task: write it behind the options, or `-` to read it from stdin")
+    return task
+
+
+def _show_prompt(chosen: Choices) -> int:
+    from codeact_kernel.agent import Options, plan, write_prompt
+    from codeact_kernel.cli.loop import Signals, in_loop
+    from codeact_kernel.cli.streams import answers
+    from codeact_kernel.kernels import choose
+
+    with answers() as out:
+        options = Options(**chosen.agent_fields())
+        wanted = plan(options)
+
+        async def show(_: Signals) -> int:
+            launch = await choose(chosen.kernel, chosen.python)
+            out.write(write_prompt(options, wanted, launch) or "")
+            return 0
+
+        return in_loop(show)
+
+
+def _work(chosen: Choices, task: str, limits: Mapping[str, Any], events: bool) -> int:
+    from codeact_kernel.cli.conduct import working
+    from codeact_kernel.cli.loop import Signals, in_loop
+    from codeact_kernel.cli.screens import Screen, open_screen
+    from codeact_kernel.cli.streams import answers
+
+    with answers() as out:
+        fields = chosen.agent_fields()
+        screen = Screen() if events else open_screen(chosen.protocol or fields["settings"].protocol)
+
+        async def work(signals: Signals) -> int:
+            async with working(fields, screen, signals, out, events=events) as conductor:
+                return await conductor.work(task, limits)
+
+        return in_loop(work)

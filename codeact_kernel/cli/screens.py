@@ -1,0 +1,304 @@
+"""What the user sees and is asked while a run goes on.
+
+Comes in: events, questions. Goes out: a picture on stderr where that is a terminal, and the user's words.
+`Screen` itself is what there is without a terminal: silence, and nobody to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from codeact_kernel.cli.stdin import StdinLines
+from codeact_kernel.cli.streams import clean, complain, is_terminal
+from codeact_kernel.errors import ToolError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from codeact_kernel.agent import Agent, Run
+    from codeact_kernel.events import Event
+
+REFRESH = 0.2
+"""Seconds between two pictures: often enough for a clock with tenths, seldom enough to be calm."""
+
+
+class Screen:
+    """Silence: nothing is shown, and nobody can be asked. An `async with`."""
+
+    can_ask = False
+    """Whether somebody is there who can be asked."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def watch(self, agent: Agent) -> None:
+        """Show what this agent has alive."""
+
+    def __call__(self, event: Event) -> None:
+        """Show an event. An `Observer`."""
+
+    def show(self, *what: RenderableType) -> None:
+        """Show something that stays."""
+
+    def tell(self, text: str) -> None:
+        """Tell the user something that was asked for.
+
+        Args:
+            text: Lines; an empty text is nothing.
+        """
+        if text:
+            print(clean(text), file=sys.stderr, flush=True)
+
+    def ended(self, run: Run) -> None:
+        """Say what a run came to, where its answer does not say it."""
+        if run.message:
+            complain(f"{run.message}; the record is {run.record}" if run.record else run.message)
+
+    def failed(self, record: Path | None) -> None:
+        """Say where the record is of a run of which somebody else says why it failed."""
+
+    async def aside(self, write: Callable[[], None]) -> None:
+        """Let somebody else write to the terminal.
+
+        Args:
+            write: Writes whole lines.
+        """
+        write()
+
+    async def ask(self, question: str) -> str | None:
+        """Ask the user.
+
+        Args:
+            question: In words.
+
+        Returns:
+            A line, or None where there is no answer.
+        """
+        del question
+        return None
+
+    def withdraw(self) -> None:
+        """Take back all questions that are open or wait; they get no answer."""
+
+    async def person(self, question: str) -> str:
+        """Ask the user what the model wants to know; what `Agent` takes as its person.
+
+        Args:
+            question: The model's words.
+
+        Raises:
+            ToolError: If there is no answer.
+        """
+        answer = await self.ask(question)
+        if answer is None:
+            raise ToolError("the person did not answer")
+        return answer
+
+
+class TerminalScreen(Screen):
+    """What all terminals have in common: a run is told in lines that stay, and one question is open at a time.
+
+    Args:
+        protocol: How the model writes blocks.
+    """
+
+    def __init__(self, protocol: str = "tags") -> None:
+        from rich.console import Console
+
+        from codeact_kernel.cli.progress import Progress
+
+        self.can_ask = somebody_is_there()
+        self.console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self.progress = Progress(self.show, protocol)
+        self.question: asyncio.Future[str | None] | None = None
+        """The question that is open."""
+        self._one = asyncio.Lock()
+        self._withdrawn = 0
+        self._record: Path | None = None
+
+    def watch(self, agent: Agent) -> None:
+        """Show what this agent has alive."""
+        self.progress.agent = agent
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        self.progress(event)
+
+    def tell(self, text: str) -> None:
+        """Tell the user something."""
+        from rich.text import Text
+
+        if text:
+            self.show(Text(clean(text), style="cyan"))
+
+    def ended(self, run: Run) -> None:
+        """Say what a run came to and what it took."""
+        from codeact_kernel.cli.told import told_end
+
+        self.show(*told_end(run))
+        self.failed(run.record)
+
+    def failed(self, record: Path | None) -> None:
+        """Say where the record is, once."""
+        from codeact_kernel.cli.told import told_record
+
+        if record is not None and record != self._record:
+            self._record = record
+            self.show(told_record(record))
+
+    async def ask(self, question: str) -> str | None:
+        """Ask the user, one question at a time.
+
+        Args:
+            question: In words.
+
+        Returns:
+            A line, or None where there is no answer.
+        """
+        from rich.text import Text
+
+        withdrawn = self._withdrawn
+        async with self._one:
+            if withdrawn != self._withdrawn:
+                return None
+            self.show(Text(clean(question), style="bold"))
+            self.question = asyncio.get_running_loop().create_future()
+            self._open_question()
+            try:
+                return await self.question
+            finally:
+                self.question = None
+                self._close_question()
+
+    def answer(self, line: str | None) -> None:
+        """Give the open question its answer.
+
+        Args:
+            line: What the user has typed; None for no answer.
+        """
+        if self.question is not None and not self.question.done():
+            self.question.set_result(line)
+
+    def withdraw(self) -> None:
+        """Take back all questions."""
+        self._withdrawn += 1
+        self.answer(None)
+
+    def picture(self, room: int) -> RenderableType:
+        """What changes.
+
+        Args:
+            room: Lines of the terminal to leave free.
+        """
+        return self.progress.changing(self.console, self.console.height - room)
+
+    def _open_question(self) -> None:
+        """Let the user type."""
+
+    def _close_question(self) -> None:
+        """The question is answered, or taken back."""
+
+
+class LiveScreen(TerminalScreen):
+    """A terminal on which a few lines at the bottom say what is going on; they make place for a question.
+
+    Args:
+        protocol: How the model writes blocks.
+    """
+
+    def __init__(self, protocol: str = "tags") -> None:
+        from rich.live import Live
+
+        super().__init__(protocol)
+        self._live = Live(
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
+            get_renderable=lambda: self.picture(2),
+        )
+        self._lines = StdinLines()
+        self._reading: asyncio.Task[None] | None = None
+        self._later: list[RenderableType] = []
+        self._tick: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        self._resume()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pause()
+
+    def show(self, *what: RenderableType) -> None:
+        """Show something that stays, above what changes; with a question open, below its answer."""
+        from rich.console import Group
+
+        if self.question is not None:
+            self._later.extend(what)
+        elif what:
+            self.console.print(Group(*what))  # bare texts would be joined, and lose how they want to be cut
+
+    async def aside(self, write: Callable[[], None]) -> None:
+        """Let somebody else write to the terminal, with nothing below it that changes."""
+        self._pause()
+        try:
+            write()
+        finally:
+            self._resume()
+
+    def _open_question(self) -> None:
+        self._pause()
+        self._lines.drop()
+        self.console.print("> ", end="")
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        self.answer(await self._lines.read())
+
+    def _close_question(self) -> None:
+        assert self._reading is not None
+        self._reading.cancel()
+        later, self._later = self._later, []
+        self.show(*later)
+        self._resume()
+
+    def _resume(self) -> None:
+        if self.console.is_interactive:
+            self._live.start()
+            self._refresh()
+
+    def _pause(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        self._live.stop()
+
+    def _refresh(self) -> None:
+        self._live.refresh()
+        self._tick = asyncio.get_running_loop().call_later(REFRESH, self._refresh)
+
+
+def somebody_is_there() -> bool:
+    """Whether there is a person who sees what is asked, and can answer."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def open_screen(protocol: str = "tags", *, quiet: bool = False) -> Screen:
+    """Choose what the user sees of a run.
+
+    Args:
+        protocol: How the model writes blocks.
+        quiet: Whether nothing shall be shown though there is a terminal.
+    """
+    return LiveScreen(protocol) if is_terminal(sys.stderr) and not quiet else Screen()
