@@ -50,6 +50,7 @@ class Guard:
         Returns:
             What the function returns. What it raises, a KeyboardInterrupt from outside included, is raised.
         """
+        __tracebackhide__ = True
         before = self._open
         try:
             self._enter(request)
@@ -160,6 +161,7 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
 
     def send(self, value: Any) -> Any:
         """One step."""
+        __tracebackhide__ = True
         return self._step(self._coroutine.send, value)
 
     def throw(
@@ -169,6 +171,7 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
         tb: TracebackType | None = None,
     ) -> Any:
         """One step, with an exception."""
+        __tracebackhide__ = True
         exception = (
             typ if isinstance(typ, BaseException) else val if isinstance(val, BaseException) else typ()
         )
@@ -179,6 +182,7 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, T]:
+        __tracebackhide__ = True
         try:
             value = self.send(None)
             while True:
@@ -200,6 +204,7 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
         return getattr(self._coroutine, name)
 
     def _step(self, function: Callable[..., Any], *args: Any) -> Any:
+        __tracebackhide__ = True
         try:
             return self._guard.call(self._request, function, *args)
         except (KeyboardInterrupt, SystemExit) as exception:

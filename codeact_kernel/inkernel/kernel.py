@@ -33,8 +33,8 @@ from codeact_kernel.inkernel.executor import Executor
 from codeact_kernel.inkernel.figures import adopt_figures
 from codeact_kernel.inkernel.guard import Guard, MainGuard
 from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
-from codeact_kernel.inkernel.names import names_of
 from codeact_kernel.inkernel.magics import code_of_magics
+from codeact_kernel.inkernel.names import names_of
 from codeact_kernel.inkernel.namespace import knows, seed
 from codeact_kernel.inkernel.outbox import Outbox
 from codeact_kernel.inkernel.request import Request, current

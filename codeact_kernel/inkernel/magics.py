@@ -65,7 +65,7 @@ class AwaitingMagics(ast.NodeTransformer):
     def __init__(self, shell: Any) -> None:
         self._shell = shell
 
-    def visit_Module(self, module: ast.Module) -> ast.Module:  # noqa: N802
+    def visit_Module(self, module: ast.Module) -> ast.Module:
         """Replace what awaits."""
         module.body = [self._replaced(statement) for statement in module.body]
         return ast.fix_missing_locations(module)

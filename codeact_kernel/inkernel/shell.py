@@ -255,12 +255,14 @@ class CodeactShell(ZMQInteractiveShell):  # type: ignore[misc]
 
 
 def _run(request: Request, code_obj: Any, global_ns: dict[str, Any], local_ns: dict[str, Any]) -> None:
+    __tracebackhide__ = True
     # The guard is open here: an interrupt from before it was has only left its mark.
     _stop_if_interrupted(request)
     exec(code_obj, global_ns, local_ns)
 
 
 def _stop_if_interrupted(request: Request) -> None:
+    __tracebackhide__ = True
     if request.interrupted:
         raise KeyboardInterrupt
 

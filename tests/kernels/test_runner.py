@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from codeact_kernel.blocks import DisplayOutput
+from codeact_kernel.blocks import DisplayOutput, ErrorOutput
 
 pytestmark = pytest.mark.kernel
 
@@ -129,6 +129,15 @@ async def test_a_traceback_holds_the_frames_of_blocks_and_none_of_ours(bench):
         "    return open(path).read()",
         "FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.txt'",
     ]
+
+
+@pytest.mark.parametrize("code", ["def f():\n    1/0\nf()", "import asyncio\nawait asyncio.sleep(0)\n1/0"])
+async def test_the_traceback_for_people_shows_none_of_our_frames_either(bench, code):
+    block = await bench.run(code)
+    (error,) = [o for o in block.outputs if isinstance(o, ErrorOutput)]
+    text = "\n".join(error.traceback)
+    assert "ZeroDivisionError" in text
+    assert "inkernel" not in text
 
 
 async def test_an_error_in_a_library_names_the_place_in_one_line(bench):

@@ -49,7 +49,10 @@ async def test_a_block_that_fails_while_redirected_still_shows_its_error_and_fre
 
 async def test_each_block_has_figures_of_its_own(bench):
     await bench.run("import matplotlib.pyplot as plt, time")
-    code = "plt.figure()\nplt.plot([1, {n}])\ntime.sleep(0.2)\nplt.title('t{n}')\nprint(plt.get_fignums(), plt.gca().get_title())"
+    code = (
+        "plt.figure()\nplt.plot([1, {n}])\ntime.sleep(0.2)\nplt.title('t{n}')\n"
+        "print(plt.get_fignums(), plt.gca().get_title())"
+    )
     tasks = [bench.start(code.format(n=n))[1] for n in range(4)]
     for n, block in enumerate(await asyncio.gather(*tasks)):
         assert block.text == f"[1] t{n}\n"
@@ -157,8 +160,10 @@ async def test_work_given_to_a_pool_prints_as_the_block_that_gave_it(bench):
 
 async def test_an_interrupt_reaches_the_threads_of_its_block(bench):
     code = (
-        "from concurrent.futures import ThreadPoolExecutor\nimport time\ndef spin():\n    while True: time.sleep(0.01)\n"
-        "print('on', flush=True)\nwith ThreadPoolExecutor(3) as p:\n    [f.result() for f in [p.submit(spin) for _ in range(3)]]"
+        "from concurrent.futures import ThreadPoolExecutor\nimport time\n"
+        "def spin():\n    while True: time.sleep(0.01)\n"
+        "print('on', flush=True)\nwith ThreadPoolExecutor(3) as p:\n"
+        "    [f.result() for f in [p.submit(spin) for _ in range(3)]]"
     )
     stuck, task = bench.start(code, id="stuck")
     await stuck.spoke.wait()
