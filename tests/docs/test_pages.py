@@ -1,0 +1,182 @@
+"""The pages name what there is: every setting, field, event and hook, and files that exist."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import tomllib
+import typing
+
+import pytest
+from doc_pages import DOCS, ROOT, examples_of, exchanges_of, fences_of, links_of, names_in, table_under
+
+from codeact_kernel import Agent, Run, events
+from codeact_kernel.agent import Hooks, Options, Settings, load_settings
+from codeact_kernel.dialogue.attributes import KNOWN
+from codeact_kernel.inkernel.tools import AgentSelf
+
+PYTHON, SETTINGS, TOOLS, BLOCKS = (DOCS / f"{name}.md" for name in ("python", "settings", "tools", "blocks"))
+PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "CHANGELOG.md"]
+every_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+
+NOTHING = "\u2013"
+"""What stands for no default."""
+
+_PLACES = re.compile(
+    r"(?<![\w.~/])/(?:home|root|work|tmp|Users|mnt)/|\b(?:pypi\.org|pythonhosted\.org|npmjs\.org)"
+)
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def fields_of(kind):
+    return [field.name for field in dataclasses.fields(kind) if field.name != "_"]
+
+
+def public(kind):
+    return [name for name in vars(kind) if not name.startswith("_")]
+
+
+def anchor(heading):
+    """The anchor that GitHub gives to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+# -- tables --------------------------------------------------------------------------------------------------
+
+
+def test_the_settings_page_has_every_key_with_its_default(tmp_path):
+    rows = table_under(SETTINGS, "Keys")
+    assert names_in(rows) == fields_of(Settings)
+    lines = [f"{row[0].strip('`')} = {row[1].strip('`')}" for row in rows if row[1] != NOTHING]
+    assert len(lines) > 5
+    (tmp_path / "codeact.toml").write_text("\n".join(lines))
+    assert load_settings(tmp_path, tmp_path / "none.toml") == Settings()
+    left_out = [row[0].strip("`") for row in rows if row[1] == NOTHING]
+    assert [name for name in left_out if getattr(Settings(), name)] == []
+
+
+def test_the_settings_page_s_example_is_read(tmp_path):
+    (example,) = [fence for fence in fences_of(SETTINGS) if fence.language == "toml"]
+    (tmp_path / "codeact.toml").write_text(example.text)
+    settings = load_settings(tmp_path, tmp_path / "none.toml")
+    assert set(tomllib.loads(example.text)) <= set(fields_of(Settings))
+    assert settings.block_timeout == 600
+    assert settings.models == {"flash": "gpt-5-mini"}
+
+
+def test_the_python_page_has_every_field_of_an_agent_and_of_a_run():
+    assert names_in(table_under(PYTHON, "The fields of an agent")) == fields_of(Options)
+    assert names_in(table_under(PYTHON, "What comes back")) == fields_of(Run)
+
+
+def test_the_python_page_has_every_event_with_its_fields():
+    rows = table_under(PYTHON, "Events")
+    there = {kind.__name__: fields_of(kind) for kind in typing.get_args(events.Event)}
+    told = {re.findall(r"`(\w+)`", row[0])[0]: re.findall(r"`(\w+)`", row[2]) for row in rows}
+    assert told == there
+
+
+def test_the_python_page_has_every_hook_and_its_arguments():
+    rows = table_under(PYTHON, "Hooks")
+    there = [
+        f"{name}({', '.join(list(inspect.signature(getattr(Hooks, name)).parameters)[1:])})"
+        for name in public(Hooks)
+    ]
+    assert [row[0].strip("`") for row in rows] == there
+
+
+def test_the_python_page_has_every_public_part_of_an_agent():
+    text = PYTHON.read_text("utf-8")
+    told = [*names_in(table_under(PYTHON, "While it runs")), "run", "stream"]
+    there = [*public(Agent), "transcript", "record_error"]
+    assert [name for name in there if name not in told and f"agent.{name}`" not in text] == []
+
+
+def test_the_tools_page_has_every_method_of_self():
+    rows = table_under(TOOLS, "`self`: the agent as a block sees it")
+    assert [re.findall(r"self\.(\w+)", row[0])[0] for row in rows] == public(AgentSelf)
+
+
+def test_the_blocks_page_has_every_attribute_and_status():
+    from codeact_kernel.blocks import Status
+
+    assert names_in(table_under(BLOCKS, "Attributes")) == list(KNOWN["run_code"])
+    statuses = re.findall(r"^\| `(\w+)` \|", BLOCKS.read_text("utf-8").split("| status |")[1], re.MULTILINE)
+    assert set(statuses[: len(typing.get_args(Status)) - 1]) == set(typing.get_args(Status)) - {"ok"}
+
+
+# -- links, and what no page holds ---------------------------------------------------------------------------
+
+
+@every_page
+def test_every_link_of_a_page_leads_somewhere(page):
+    for link in links_of(page):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link} leads nowhere"
+        if fragment:
+            headings = map(anchor, _HEADING.findall(target.read_text("utf-8")))
+            assert fragment in headings, f"{link}: there is no such heading"
+
+
+@every_page
+def test_no_page_names_a_place_that_only_one_machine_has(page):
+    assert _PLACES.search(page.read_text("utf-8")) is None
+
+
+def test_the_map_leads_to_every_page():
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"index.md"}
+    assert there - set(links_of(DOCS / "index.md")) == set()
+
+
+# -- the reading of pages ------------------------------------------------------------------------------------
+
+SAMPLE = """# A page
+
+<!-- model says:
+one
+=====
+two
+-->
+
+```python
+print("a")
+```
+
+```text
+a
+```
+
+Words.
+
+```text
+no output
+```
+
+The model writes:
+
+```xml
+<run_code>
+```
+
+```xml
+<run_code_result>
+```
+"""
+
+
+def test_examples_outputs_and_exchanges_of_a_page_are_found():
+    fences = fences_of(ROOT / "page.md", SAMPLE)
+    ((example, shown),) = examples_of(fences)
+    assert (example.text, example.line, shown) == ('print("a")\n', 10, "a\n")
+    assert example.replies == ["one", "two"]
+    ((reply, reading),) = exchanges_of(fences)
+    assert (reply.text, reading.text) == ("<run_code>\n", "<run_code_result>\n")
+
+
+def test_a_block_that_does_not_directly_follow_an_example_is_no_output():
+    fences = fences_of(ROOT / "page.md", SAMPLE.replace("```\n\n```text\na", "```\n\nso\n\n```text\na"))
+    assert examples_of(fences)[0][1] is None
