@@ -70,7 +70,7 @@ def test_an_interrupt_that_comes_with_the_end_of_the_code_never_lands_in_ours(bu
     def work():
         nonlocal landed
         end = time.monotonic() + 30
-        while sent < 500 and time.monotonic() < end:
+        while landed < 50 and time.monotonic() < end:
             now[0] = asked = request()
             try:
                 guard.call(asked, count)
@@ -88,8 +88,7 @@ def test_an_interrupt_that_comes_with_the_end_of_the_code_never_lands_in_ours(bu
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert sent >= 500
-    assert landed > 0
+    assert landed >= 50
     assert escaped == []
 
 
