@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import shlex
 import tomllib
 import typing
 
 import pytest
+import typer
 from doc_pages import DOCS, ROOT, examples_of, exchanges_of, fences_of, links_of, names_in, table_under
 
 from codeact_kernel import Agent, Run, events
 from codeact_kernel.agent import Hooks, Options, Settings, load_settings
+from codeact_kernel.cli.app import app
 from codeact_kernel.dialogue.attributes import KNOWN
 from codeact_kernel.inkernel.tools import AgentSelf
 
@@ -130,6 +133,40 @@ def test_no_page_names_a_place_that_only_one_machine_has(page):
 def test_the_map_leads_to_every_page():
     there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"index.md"}
     assert there - set(links_of(DOCS / "index.md")) == set()
+
+
+# -- the command line ----------------------------------------------------------------------------------------
+
+
+def commands_of(page):
+    """Command lines of `codeact` in a page's ```sh blocks."""
+    lines = [line for fence in fences_of(page) if fence.language == "sh" for line in fence.text.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("codeact ")]
+
+
+def unknown_in(arguments):
+    """What of a command line there is not: commands and options."""
+    command = typer.main.get_command(app)
+    rest = list(arguments)
+    while hasattr(command, "commands"):
+        name = rest.pop(0) if rest else ""
+        if name not in command.commands:
+            return [name]
+        command = command.commands[name]
+    known = {option for parameter in command.params for option in parameter.opts}
+    return [argument for argument in rest if argument.startswith("--") and argument not in known]
+
+
+@every_page
+def test_command_lines_of_a_page_name_commands_and_options_that_exist(page):
+    assert [found for arguments in commands_of(page) for found in unknown_in(arguments)] == []
+
+
+def test_a_command_line_that_does_not_exist_is_noticed():
+    assert commands_of(DOCS / "quickstart.md")
+    assert unknown_in(["run", "--model", "m", "--nosuch", "task"]) == ["--nosuch"]
+    assert unknown_in(["walk"]) == ["walk"]
+    assert unknown_in(["model", "fetch"]) == []
 
 
 # -- the reading of pages ------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from doc_examples import Reader, check, same
 from doc_pages import ROOT, fences_of
-from test_examples import Reader, check, same
 
 PAGE = ROOT / "page.md"
 
