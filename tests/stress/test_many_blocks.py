@@ -68,8 +68,8 @@ CODES = {
 async def test_interrupts_at_random_instants_hit_their_block_or_nobody(bench, lane, times):
     chance = random.Random(11)
     pin = None if lane == "async" else lane
-    beside, beside_task = bench.start("import asyncio\nwhile not over: await asyncio.sleep(0.01)", id="beside")
     await bench.run("over = False")
+    beside, beside_task = bench.start("import asyncio\nwhile not over: await asyncio.sleep(0.01)", id="beside")
     ends = []
     for number in range(times(150, 1000)):
         name = f"i{number}"
