@@ -102,7 +102,9 @@ class WorkerLane:
                 self._free -= 1
                 return
             self._made += 1
-            threading.Thread(target=self._work, name=f"worker-{self._made}", daemon=True).start()
+            thread = threading.Thread(target=self._work, name=f"worker-{self._made}", daemon=True)
+            # Whatever request's end made room for this one: the thread is nobody's.
+            contextvars.Context().run(thread.start)
 
     def interrupt(self, request: Request) -> None:
         """As in `Lane`."""
