@@ -14,7 +14,7 @@ from typing import Any
 from ipykernel.jsonutil import json_clean
 
 from codeact_kernel.inkernel import wire
-from codeact_kernel.inkernel.figures import drawing, mark_drawn
+from codeact_kernel.inkernel.figures import drawing_of
 from codeact_kernel.inkernel.namespace import visible_names
 from codeact_kernel.inkernel.request import Request
 from codeact_kernel.inkernel.shell import CodeactShell
@@ -109,16 +109,12 @@ class Executor:
         request.ended = time.time()
         try:
             request.outbox.flush()
-            content = self._reply_content(request, broken)
+            content, meta = self._reply_content(request, broken), self._reply_meta(request)
         except BaseException as exception:
-            request.error_text = (
-                f"the kernel could not write its reply: {type(exception).__name__}: {exception}"
-            )
-            content = {"status": "error", "ename": type(exception).__name__, "evalue": str(exception)}
-            content |= {"traceback": [], "execution_count": request.count, "payload": []}
+            content, meta = self._failed_reply(request, exception)
         self._leaves(request)
         try:
-            self._reply(request, content, self._reply_meta(request))
+            self._reply(request, content, meta)
         finally:
             self._publish("status", {"execution_state": "idle"}, request, {})
             self._ended(request, content["status"] == "ok")
@@ -138,8 +134,7 @@ class Executor:
         finally:
             # What a block left redirected shall not swallow its figures, nor its traceback.
             request.captures.clear()
-            with drawing:
-                mark_drawn(request)
+            with drawing_of(request):
                 shell.events.trigger("post_execute")
             if not request.silent:
                 shell.events.trigger("post_run_cell", result)
@@ -161,6 +156,15 @@ class Executor:
         wanted = request.content.get("user_expressions") or {}
         content["user_expressions"] = self._shell.user_expressions(wanted)
         return json_clean({**content, "status": "ok"})  # type: ignore[no-any-return]
+
+    def _failed_reply(
+        self, request: Request, exception: BaseException
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A reply in spite of a fault of ours, or of a user's object that we looked at."""
+        text = f"the kernel could not write its reply: {type(exception).__name__}: {exception}"
+        content = {"status": "error", "ename": type(exception).__name__, "evalue": str(exception)}
+        content |= {"traceback": [], "execution_count": request.count, "payload": []}
+        return content, {"outputs": request.outbox.count, "lane": request.lane, "error": text}
 
     def _reply_meta(self, request: Request) -> dict[str, Any]:
         meta: dict[str, Any] = {"outputs": request.outbox.count, "lane": request.lane}

@@ -13,15 +13,15 @@ import importlib.util
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 from codeact_kernel.inkernel.request import Request, current
 
 _MODULE = "matplotlib._pylab_helpers"
-drawing = threading.Lock()
-"""Held while figures are drawn at a block's end: matplotlib's renderers share caches between threads."""
+_drawing = threading.Lock()
 
 
 class Figures:
@@ -94,12 +94,21 @@ def adopt_figures() -> None:
     sys.meta_path.insert(0, _Finder())
 
 
-def mark_drawn(request: Request) -> None:
-    """Tell the inline backend that a block has figures to show; its flag is one for the whole process.
+@contextmanager
+def drawing_of(request: Request) -> Generator[None]:
+    """Let the inline backend show a block's figures at its end.
+
+    Its flag that there is something to draw is one for the whole process, and matplotlib's renderers share
+    caches between threads: one block at a time.
 
     Args:
         request: The block that ends.
     """
     backend = sys.modules.get("matplotlib_inline.backend_inline")
-    if backend is not None and request.figures:
-        backend.show._draw_called = True
+    if not hasattr(backend, "show"):
+        yield
+        return
+    with _drawing:
+        if request.figures:
+            backend.show._draw_called = True  # type: ignore[union-attr]
+        yield

@@ -116,9 +116,11 @@ class WorkerLane:
         while (job := self._jobs.get()) is not None:
             request, context = job
             request.guard = guard
-            context.run(self._enter, request)
-            with self._lock:
-                self._free += 1
+            try:
+                context.run(self._enter, request)
+            finally:
+                with self._lock:
+                    self._free += 1
 
     def _enter(self, request: Request) -> None:
         current.set(request)

@@ -26,13 +26,10 @@ def visible_names(shell: Any) -> list[str]:
     Returns:
         Names in order of their making, at most a thousand; none that IPython or this package put there.
     """
-    hidden = shell.user_ns_hidden
-    names = [
-        name
-        for name, value in list(shell.user_ns.items())
-        if not name.startswith("_") and not (name in hidden and hidden[name] is value)
-    ]
-    return names[:_MOST]
+    # Other blocks go on making names: a list of keys is made in one step, a list of items is not.
+    values, hidden = shell.user_ns, shell.user_ns_hidden
+    names = [name for name in list(values) if not name.startswith("_")]
+    return [name for name in names if hidden.get(name, hidden) is not values.get(name)][:_MOST]
 
 
 def knows(shell: Any, name: str) -> bool:

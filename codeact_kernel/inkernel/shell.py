@@ -65,6 +65,11 @@ class BlockHistoryManager(HistoryManager):  # type: ignore[misc]
         with self._storing:
             before = len(self.input_hist_parsed)
             super().store_inputs(line_num, source, source_raw)
+            request = current.get()
+            if request is not None and request.block_id is not None:
+                # A person may want _i7; an agent would have thousands of them, and only pay for them.
+                for names in (self.shell.user_ns, self.shell.user_ns_hidden):
+                    names.pop(f"_i{line_num}", None)
             if len(self.input_hist_parsed) == before:
                 return
             for kept in (self.input_hist_parsed, self.input_hist_raw):
