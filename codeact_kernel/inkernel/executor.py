@@ -162,8 +162,8 @@ class Executor:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """A reply in spite of a fault of ours, or of a user's object that we looked at."""
         text = f"the kernel could not write its reply: {type(exception).__name__}: {exception}"
-        content = {"status": "error", "ename": type(exception).__name__, "evalue": str(exception)}
-        content |= {"traceback": [], "execution_count": request.count, "payload": []}
+        error = {"ename": type(exception).__name__, "evalue": str(exception), "traceback": []}
+        content = {**error, "status": "error", "execution_count": request.count, "payload": []}
         return content, {"outputs": request.outbox.count, "lane": request.lane, "error": text}
 
     def _reply_meta(self, request: Request) -> dict[str, Any]:
