@@ -201,6 +201,10 @@ class Agent(Options):
         """
         return sum(self.cancel(live.id, reason) for live in self.live)
 
+    async def settled(self) -> None:
+        """Wait until no block runs or waits."""
+        await self._entered.supervisor.settled()
+
     def hold(self) -> None:
         """Let the run start nothing new, no block and no call to the model, until `release`.
 

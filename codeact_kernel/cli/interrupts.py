@@ -74,14 +74,15 @@ class Interrupts(AbstractAsyncContextManager["Interrupts"]):
         """Let the run wait while the user thinks, and do what the user says."""
         self._agent.hold()
         try:
-            self._screen.withdraw()
             count = self._agent.cancel_blocks()
             what = f"Cancelled {count} block{'s'[: count > 1]}." if count else "No block is running."
-            answer = await self._screen.ask(f"{what} {CHOICES}")
+            answer = await self._screen.decide(f"{what} {CHOICES}")
             said = None if answer is None else answer.strip()
             if said is None or said.lower() in STOP:
                 self.stop()
-            elif said.lower() not in GO_ON:
+                return
+            if said.lower() not in GO_ON:
                 self._agent.steer(said)
+            await self._agent.settled()  # so that a note and what came of the blocks are read together
         finally:
             self._agent.release()

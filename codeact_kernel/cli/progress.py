@@ -120,8 +120,9 @@ class Progress:
         """
         now = self._wall()
         mark = _SPINNER[int(now * 5) % len(_SPINNER)]
-        live = self.agent.live if self.agent is not None else []
-        lines = [told_live(block, mark, now) for block in live]
+        if self.agent is None:
+            return Text(f"{mark} starting a kernel", style="dim")
+        lines = [told_live(block, mark, now) for block in self.agent.live]
         if self._asked is not None:
             lines.append(self._asking(mark, now))
         room = max(1, height)

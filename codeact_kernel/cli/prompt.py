@@ -44,6 +44,7 @@ class PromptScreen(TerminalScreen):
             self._message,
             key_bindings=keys,
             erase_when_done=True,
+            reserve_space_for_menu=0,
             refresh_interval=REFRESH,
             output=create_output(stdout=sys.stderr),
         )

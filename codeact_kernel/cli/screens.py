@@ -75,8 +75,8 @@ class Screen:
         """
         write()
 
-    async def ask(self, question: str) -> str | None:
-        """Ask the user.
+    async def decide(self, question: str) -> str | None:
+        """Ask the user what shall be done now. What the model asks meanwhile, or has asked, gets no answer.
 
         Args:
             question: In words.
@@ -87,9 +87,6 @@ class Screen:
         del question
         return None
 
-    def withdraw(self) -> None:
-        """Take back all questions that are open or wait; they get no answer."""
-
     async def person(self, question: str) -> str:
         """Ask the user what the model wants to know; what `Agent` takes as its person.
 
@@ -99,10 +96,8 @@ class Screen:
         Raises:
             ToolError: If there is no answer.
         """
-        answer = await self.ask(question)
-        if answer is None:
-            raise ToolError("the person did not answer")
-        return answer
+        del question
+        raise _unanswered()
 
 
 class TerminalScreen(Screen):
@@ -123,7 +118,7 @@ class TerminalScreen(Screen):
         self.question: asyncio.Future[str | None] | None = None
         """The question that is open."""
         self._one = asyncio.Lock()
-        self._withdrawn = 0
+        self._deciding = False
         self._record: Path | None = None
 
     def watch(self, agent: Agent) -> None:
@@ -156,29 +151,25 @@ class TerminalScreen(Screen):
             self._record = record
             self.show(told_record(record))
 
-    async def ask(self, question: str) -> str | None:
-        """Ask the user, one question at a time.
+    async def decide(self, question: str) -> str | None:
+        """Ask the user what shall be done now; takes back what the model asks."""
+        self._deciding = True
+        self.answer(None)
+        try:
+            async with self._one:
+                return await self._ask(question)
+        finally:
+            self._deciding = False
 
-        Args:
-            question: In words.
-
-        Returns:
-            A line, or None where there is no answer.
-        """
-        from rich.text import Text
-
-        withdrawn = self._withdrawn
+    async def person(self, question: str) -> str:
+        """Ask the user what the model wants to know, one question at a time."""
+        if self._deciding:
+            raise _unanswered()
         async with self._one:
-            if withdrawn != self._withdrawn:
-                return None
-            self.show(Text(clean(question), style="bold"))
-            self.question = asyncio.get_running_loop().create_future()
-            self._open_question()
-            try:
-                return await self.question
-            finally:
-                self.question = None
-                self._close_question()
+            answer = None if self._deciding else await self._ask(question)
+        if answer is None:
+            raise _unanswered()
+        return answer
 
     def answer(self, line: str | None) -> None:
         """Give the open question its answer.
@@ -189,11 +180,6 @@ class TerminalScreen(Screen):
         if self.question is not None and not self.question.done():
             self.question.set_result(line)
 
-    def withdraw(self) -> None:
-        """Take back all questions."""
-        self._withdrawn += 1
-        self.answer(None)
-
     def picture(self, room: int) -> RenderableType:
         """What changes.
 
@@ -202,8 +188,24 @@ class TerminalScreen(Screen):
         """
         return self.progress.changing(self.console, self.console.height - room)
 
+    async def _ask(self, question: str) -> str | None:
+        from rich.text import Text
+
+        self._make_place()
+        self.show(Text(clean(question), style="bold"))
+        self.question = asyncio.get_running_loop().create_future()
+        try:
+            self._open_question()
+            return await self.question
+        finally:
+            self.question = None
+            self._close_question()
+
+    def _make_place(self) -> None:
+        """A question is about to be shown."""
+
     def _open_question(self) -> None:
-        """Let the user type."""
+        """The question is shown: let the user type."""
 
     def _close_question(self) -> None:
         """The question is answered, or taken back."""
@@ -257,9 +259,11 @@ class LiveScreen(TerminalScreen):
         finally:
             self._resume()
 
-    def _open_question(self) -> None:
+    def _make_place(self) -> None:
         self._pause()
         self._lines.drop()
+
+    def _open_question(self) -> None:
         self.console.print("> ", end="")
         self._reading = asyncio.get_running_loop().create_task(self._read())
 
@@ -287,6 +291,10 @@ class LiveScreen(TerminalScreen):
     def _refresh(self) -> None:
         self._live.refresh()
         self._tick = asyncio.get_running_loop().call_later(REFRESH, self._refresh)
+
+
+def _unanswered() -> ToolError:
+    return ToolError("the person did not answer")
 
 
 def somebody_is_there() -> bool:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from codeact_kernel.blocks import format_duration
 from codeact_kernel.cli.progress import Progress
 from codeact_kernel.cli.screens import LiveScreen
 from codeact_kernel.cli.streams import clean
@@ -48,11 +47,8 @@ class Story(LiveScreen):
                     Text(), Text("The model writes a block of code:", style="bold"), *code_lines(event.block)
                 )
             case BlockFinished(result=result):
-                took = format_duration(result.duration)
                 said = output_lines(result) or [Text("  (nothing)", style="dim")]
-                self.show(
-                    Text(), Text(f"The kernel runs it in {took}, and the model reads:", style="bold"), *said
-                )
+                self.show(Text(), Text("The kernel runs it, and the model reads:", style="bold"), *said)
             case RunEnded(stop="answered"):
                 self.show(Text(), Text("The model answers:", style="bold"))
             case _:
