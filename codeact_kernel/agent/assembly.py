@@ -125,6 +125,8 @@ async def assemble(
     kernel = Kernel(_kernel_settings(options, wanted), serve, described)
     runner = KernelRunner(kernel)
     await stack.enter_async_context(kernel)
+    if not kernel.ours and options.tools:
+        raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")
     await kernel.seed(dict(options.namespace))
 
     runners: dict[type[CodeBlock] | type[AgentBlock], Runner] = {CodeBlock: runner}
@@ -194,7 +196,7 @@ def write_prompt(options: Options, wanted: Plan, kernel: Described) -> str | Non
     if isinstance(options.system, str):
         return "\n\n".join(filter(None, [options.system, more]))
     around = surroundings(
-        tools=wanted.tools.values(),
+        tools=wanted.tools.values() if kernel.ours else (),
         names=options.namespace,
         kernel=kernel.description,
         ours=kernel.ours,

@@ -226,7 +226,7 @@ async def _outcome(runner: Runner, watch: BlockWatch) -> Outcome:
     try:
         return await runner.run(watch.job, watch)
     except KernelDied as died:
-        return Outcome("died", died.message + _lost(died.lost))
+        return Outcome("died", died.message.rstrip(".") + "." + _lost(died.lost))
     except KernelError as error:
         return Outcome("died", error.message)
 

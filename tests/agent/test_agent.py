@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 
 import nbformat
 import pytest
@@ -260,3 +261,48 @@ async def test_a_missing_key_is_said_before_anything_is_started(tmp_path, monkey
     with pytest.raises(ConfigError, match="LLM_API_KEY"):
         async with Agent("gpt-5-mini", workspace=tmp_path):
             pass
+
+
+async def test_tools_and_a_kernel_that_cannot_call_them_are_refused_together(tmp_path, monkeypatch):
+    folder = tmp_path / "share" / "kernels" / "foreign"
+    folder.mkdir(parents=True)
+    script = tmp_path / "stock.py"
+    script.write_text("from ipykernel.kernelapp import launch_new_instance\nlaunch_new_instance()\n")
+    spec = {
+        "argv": [sys.executable, str(script), "-f", "{connection_file}"],
+        "display_name": "F",
+        "language": "python",
+    }
+    (folder / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share"))
+
+    def search(text: str) -> str:
+        """Search."""
+        return text
+
+    with pytest.raises(
+        ConfigError, match="tools cannot be called from this kernel: foreign is no IPython kernel"
+    ):
+        async with Agent(ScriptedModel([]), workspace=tmp_path, kernel="foreign", tools=[search]):
+            pass
+    model = ScriptedModel([block("print(6 * 7)"), "done"])
+    async with Agent(model, workspace=tmp_path, kernel="foreign", person=lambda q: q) as agent:
+        await agent.run("x")
+    assert "42" in last(model)
+    assert "ask_person" not in model.requests[0].messages[0].content
+    assert "one at a time" in model.requests[0].messages[0].content
+
+
+async def test_blocks_are_ordered_by_after(tmp_path):
+    slow = block("import time\ntime.sleep(0.3)\nprint('first', time.time())", id="one")
+    model = ScriptedModel(
+        [
+            slow + "\n" + block("import time\nprint('second', time.time())", id="two", after="one"),
+            "wait",
+            "done",
+        ]
+    )
+    async with Agent(model, workspace=tmp_path) as agent:
+        await agent.run("x")
+        one, two = (agent.transcript.blocks[name].result for name in ("one", "two"))
+    assert two.started >= one.ended - 0.05
