@@ -7,19 +7,22 @@ question that is open, if one is; else it is for whoever reads lines.
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.output import create_output
 from rich.console import Group
+from rich.text import Text
 
 from codeact_kernel.cli.screens import REFRESH, TerminalScreen
+from codeact_kernel.cli.streams import clean
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,13 +51,19 @@ class PromptScreen(TerminalScreen):
             refresh_interval=REFRESH,
             output=create_output(stdout=sys.stderr),
         )
-        self._waiting: list[str] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._stderr = sys.stderr
+        self._printing = ExitStack()
+
+    async def __aenter__(self) -> Self:
+        printed = Printed(lambda text: self.show(Text(clean(text))))
+        self._printing.enter_context(redirect_stdout(printed))
+        self._printing.enter_context(redirect_stderr(printed))
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._written()
+        self._printing.close()
 
     async def line(self) -> str | None:
         """Wait for a line that answers no question.
@@ -74,27 +83,27 @@ class PromptScreen(TerminalScreen):
     def show(self, *what: RenderableType) -> None:
         """Show something that stays, above the line on which the user types."""
         if what:
-            self._waiting.append(self._drawn(*what))
-            if self._writing is None or self._writing.done():
-                self._writing = asyncio.get_running_loop().create_task(self._write())
+            text = self._drawn(*what)
+            self._above(lambda: self._put(text))
 
     async def aside(self, write: Callable[[], None]) -> None:
         """Let somebody else write to the terminal, above the line on which the user types."""
-        await self._written()
-        await run_in_terminal(write)
+        self._above(write)
 
-    async def _written(self) -> None:
-        if self._writing is not None:
-            await self._writing
+    def _above(self, write: Callable[[], None]) -> None:
+        """Take the line away, write, and let it be drawn again.
 
-    async def _write(self) -> None:
-        while self._waiting:
-            text, self._waiting = "".join(self._waiting), []
-            await run_in_terminal(lambda: self._put(text))  # noqa: B023 - awaited at once
+        `run_in_terminal` would leave raw mode meanwhile, and lose keys: a Ctrl-D, for one.
+        """
+        app = self._session.app
+        if app.is_running:
+            app.renderer.erase()
+        write()
+        app.invalidate()
 
     def _put(self, text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        self._stderr.write(text)
+        self._stderr.flush()
 
     def _message(self) -> Any:
         return ANSI(self._drawn(self.picture(_ROOM)) + ("> " if self.question is None else "answer> "))
@@ -103,3 +112,24 @@ class PromptScreen(TerminalScreen):
         with self.console.capture() as capture:
             self.console.print(Group(*what))
         return capture.get()
+
+
+class Printed(io.TextIOBase):
+    """A stream for what tools print, in any thread: it would be written over the line on which the user types.
+
+    Args:
+        show: Gets whole lines, in the loop's thread.
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        super().__init__()
+        self._show = show
+        self._loop = asyncio.get_running_loop()
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Take text, and show the lines that are whole."""
+        lines, end, self._rest = (self._rest + text).rpartition("\n")
+        if end:
+            self._loop.call_soon_threadsafe(self._show, lines)
+        return len(text)

@@ -113,7 +113,7 @@ class TerminalScreen(Screen):
         from codeact_kernel.cli.progress import Progress
 
         self.can_ask = somebody_is_there()
-        self.console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self.console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
         self.progress = Progress(self.show, protocol)
         self.question: asyncio.Future[str | None] | None = None
         """The question that is open."""

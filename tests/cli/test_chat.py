@@ -255,3 +255,20 @@ def test_in_a_chat_the_model_can_ask_too(terminal, scripted, block):
     shell.until("Done.")
     shell.type("\x04")
     assert shell.end() == 0
+
+
+@pytest.mark.kernel
+def test_what_tools_print_is_shown_above_the_line_where_one_types(terminal, scripted, block, place):
+    (place / "noisy.py").write_text(
+        "import sys\ndef shout(text):\n    print('I', end=' ')\n    print('shout\\x1b[2J')\n"
+        "    print('loudly', file=sys.stderr)\n    return text.upper()\n"
+    )
+    shell = terminal("chat", "--tools", "noisy.py", *scripted([block("print(shout('hi'))"), "Done."]))
+    shell.until("Type a message")
+    shell.type("go\r")
+    shell.until("I shout")
+    shell.until("loudly")
+    shell.until("Done.")
+    shell.type("\x04")
+    assert shell.end() == 0
+    assert b"\x1b[2J" not in shell.raw
