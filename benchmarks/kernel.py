@@ -121,7 +121,9 @@ class AutoGen:
         from autogen_core import CancellationToken
         from autogen_core.code_executor import CodeBlock as Block
 
-        result = await self._executor.execute_code_blocks([Block(code=code, language="python")], CancellationToken())
+        result = await self._executor.execute_code_blocks(
+            [Block(code=code, language="python")], CancellationToken()
+        )
         return result.output
 
 

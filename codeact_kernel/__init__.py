@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from codeact_kernel._version import __version__
+
 if TYPE_CHECKING:
     from codeact_kernel.agent import Agent as Agent
     from codeact_kernel.agent import Run as Run
 
-__version__ = "0.1.0"
 __all__ = ["Agent", "Run", "__version__"]
 
 

@@ -253,7 +253,7 @@ class Agent(Options):
         parts = self._entered
         if self._recording is None and self.run_dir is not False:
             chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
-            folder = make_run_dir(Path(self.workspace).expanduser().resolve(), task, chosen)
+            folder = make_run_dir(parts.workspace, task, chosen)
             self._recording = Recording(folder, self.transcript, self._record_failed)
             await self._recording.opened()
         started = RunStarted(

@@ -47,6 +47,7 @@ class Parts:
     """An agent's parts."""
 
     settings: Settings
+    workspace: Path
     model: Model
     kernel: Kernel
     supervisor: Supervisor
@@ -164,7 +165,7 @@ async def assemble(
         "self.cancel": lambda id: supervisor.cancel(id, "you cancelled it"),
         "self.compact_knowledge": context.compact,
     }
-    return Parts(settings, model, kernel, supervisor, context, loop)
+    return Parts(settings, wanted.workspace, model, kernel, supervisor, context, loop)
 
 
 class Described(Protocol):

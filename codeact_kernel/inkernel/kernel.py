@@ -23,7 +23,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import StdinNotImplementedError
 from traitlets import Type
 
-import codeact_kernel
+from codeact_kernel._version import __version__
 from codeact_kernel.inkernel import wire
 from codeact_kernel.inkernel.aio import adopt_asyncio
 from codeact_kernel.inkernel.aside import Aside
@@ -59,7 +59,7 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
     """The kernel class that the `codeact` kernelspec starts."""
 
     implementation = "codeact-kernel"
-    implementation_version = codeact_kernel.__version__
+    implementation_version = __version__
     shell_class = Type(CodeactShell, klass=ZMQInteractiveShell)
     compiler_class = Type(BlockCompiler, klass="ipykernel.compiler.XCachingCompiler")
 

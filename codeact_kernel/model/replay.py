@@ -70,7 +70,7 @@ class ReplayModel:
         """How many replies are still to come."""
         return len(self._replies) - self._next
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:  # noqa: ARG002 - the protocol's
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:
         """Give the next reply; see `protocols.Model.stream`.
 
         Raises:

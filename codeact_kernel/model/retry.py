@@ -38,7 +38,7 @@ class RetryPolicy:
     """Seconds of Retry-After that are honoured; past them the run stops, to be resumed."""
 
 
-class TryAgain(Exception):  # noqa: N818 - it is a verdict, not an error
+class TryAgain(Exception):
     """An attempt failed in a way that may pass.
 
     Args:

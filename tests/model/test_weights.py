@@ -42,7 +42,7 @@ class Page(http.server.BaseHTTPRequestHandler):
             self.wfile.write(DATA[start:end])
         self.close_connection = True
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 

@@ -69,7 +69,9 @@ async def test_interrupts_at_random_instants_hit_their_block_or_nobody(bench, la
     chance = random.Random(11)
     pin = None if lane == "async" else lane
     await bench.run("over = False")
-    beside, beside_task = bench.start("import asyncio\nwhile not over: await asyncio.sleep(0.01)", id="beside")
+    beside, beside_task = bench.start(
+        "import asyncio\nwhile not over: await asyncio.sleep(0.01)", id="beside"
+    )
     ends = []
     for number in range(times(150, 1000)):
         name = f"i{number}"

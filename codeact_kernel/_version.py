@@ -1,0 +1,3 @@
+"""The version, where both processes can read it without loading anything else."""
+
+__version__ = "0.1.0"
