@@ -9,22 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import dataclass
 from typing import Any
 
 from IPython.utils import capture as ipython
 
-from codeact_kernel.inkernel.request import Request, current
-
-
-@dataclass(eq=False)
-class Capture:
-    """Where a block's output goes while it is redirected."""
-
-    streams: dict[str, Any]
-    """By "stdout" or "stderr" the file that takes it."""
-    outputs: list[dict[str, Any]] | None = None
-    """Takes displays and results, where those are captured, too."""
+from codeact_kernel.inkernel.request import Capture, Request, current
 
 
 def stream_target(request: Request, name: str, stream: Any) -> Any:

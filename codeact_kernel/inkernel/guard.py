@@ -3,10 +3,10 @@
 Comes in: an interrupt from the control thread. Goes out: a `KeyboardInterrupt` in the thread that runs the
 request's code, if and only if that code is what runs there now.
 
-A guard belongs to a thread that runs user code. Around each stretch of user code it is opened for one request
-and closed again. An interrupt names its request; it is delivered under the guard's lock while the guard is
-open for that request, and what has been sent but has not landed when the guard closes is withdrawn. So it can
-hit neither our own code nor the next request's.
+A guard knows requests by their identity only. It belongs to a thread that runs user code. Around each stretch
+of user code it is opened for one request and closed again. An interrupt names its request; it is delivered
+under the guard's lock while the guard is open for that request, and what has been sent but has not landed when
+the guard closes is withdrawn. So it can hit neither our own code nor the next request's.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import threading
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, TypeVar
-
-from codeact_kernel.inkernel.request import Request
 
 T = TypeVar("T")
 
@@ -36,10 +34,10 @@ class Guard:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: Request | None = None
+        self._open: object | None = None
         self._thread = 0
 
-    def call(self, request: Request, function: Callable[..., T], *args: Any) -> T:
+    def call(self, request: object, function: Callable[..., T], *args: Any) -> T:
         """Run a stretch of a request's code in this thread.
 
         Args:
@@ -58,7 +56,7 @@ class Guard:
         finally:
             self.close(before)
 
-    def close(self, back_to: Request | None = None) -> None:
+    def close(self, back_to: object | None = None) -> None:
         """End the stretch: withdraw what has not landed. May be called again; never raises.
 
         Args:
@@ -71,11 +69,11 @@ class Guard:
                 continue
             return
 
-    def is_open_for(self, request: Request) -> bool:
+    def is_open_for(self, request: object) -> bool:
         """Whether this request's code is what runs in the thread now."""
         return self._open is request
 
-    def interrupt(self, request: Request) -> bool:
+    def interrupt(self, request: object) -> bool:
         """Interrupt a request, from any thread.
 
         Args:
@@ -90,11 +88,11 @@ class Guard:
             _set_async_exc(self._thread, KeyboardInterrupt)
             return True
 
-    def _enter(self, request: Request) -> None:
+    def _enter(self, request: object) -> None:
         self._thread = threading.get_ident()
         self._open = request
 
-    def _leave(self, back_to: Request | None) -> None:
+    def _leave(self, back_to: object | None) -> None:
         with self._lock:
             self._open = back_to
             if back_to is None:
@@ -111,13 +109,13 @@ class MainGuard(Guard):
     def __init__(self, on_stray: Callable[[], None]) -> None:
         super().__init__()
         self._on_stray = on_stray
-        self._due: Request | None = None
+        self._due: object | None = None
 
     def install(self) -> None:
         """Become the process's handler of SIGINT. Must be called in the main thread."""
         signal.signal(signal.SIGINT, self._on_signal)
 
-    def interrupt(self, request: Request) -> bool:
+    def interrupt(self, request: object) -> bool:
         """As in `Guard`."""
         with self._lock:
             if self._open is not request:
@@ -133,7 +131,7 @@ class MainGuard(Guard):
         elif due is self._open:
             raise KeyboardInterrupt
 
-    def _leave(self, back_to: Request | None) -> None:
+    def _leave(self, back_to: object | None) -> None:
         # No lock: the handler runs in this very thread, and one assignment cannot be torn.
         self._open = back_to
 
@@ -152,7 +150,7 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
     """
 
     def __init__(
-        self, guard: Guard, request: Request, coroutine: Coroutine[Any, Any, T], *, raw: bool = False
+        self, guard: Guard, request: object, coroutine: Coroutine[Any, Any, T], *, raw: bool = False
     ) -> None:
         self._guard = guard
         self._request = request

@@ -18,13 +18,22 @@ from typing import TYPE_CHECKING, Any
 from codeact_kernel.inkernel import wire
 
 if TYPE_CHECKING:
-    from codeact_kernel.inkernel.capture import Capture
     from codeact_kernel.inkernel.guard import Guard
     from codeact_kernel.inkernel.names import Names
     from codeact_kernel.inkernel.outbox import Outbox
 
 current: contextvars.ContextVar[Request | None] = contextvars.ContextVar("codeact_request", default=None)
 """Whose code runs here. Tasks inherit it from the code that made them, threads are given it at their start."""
+
+
+@dataclass(eq=False)
+class Capture:
+    """Where a block's output goes while it is redirected."""
+
+    streams: dict[str, Any]
+    """By "stdout" or "stderr" the file that takes it."""
+    outputs: list[dict[str, Any]] | None = None
+    """Takes displays and results, where those are captured, too."""
 
 
 @dataclass(eq=False)
