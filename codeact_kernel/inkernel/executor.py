@@ -15,6 +15,7 @@ from ipykernel.jsonutil import json_clean
 
 from codeact_kernel.inkernel import wire
 from codeact_kernel.inkernel.figures import drawing_of
+from codeact_kernel.inkernel.forked import leave_if_copy
 from codeact_kernel.inkernel.namespace import visible_names
 from codeact_kernel.inkernel.request import Request
 from codeact_kernel.inkernel.shell import CodeactShell
@@ -31,6 +32,7 @@ class Executor:
         publish: Sends a status or execute_input: (type, content, request, metadata).
         reply: Sends the execute_reply: (request, content, metadata).
         enter: Called in the lane's thread before anything else, to set the parent message there.
+        settle: Called when its code has ended: brings in what was written elsewhere for it.
         leaves: Told when a request has only its reply left to send.
         ended: Told of each end: (request, whether it ended well).
     """
@@ -41,6 +43,7 @@ class Executor:
         publish: Publish,
         reply: Reply,
         enter: Callable[[Request], None],
+        settle: Callable[[Request], None],
         leaves: Callable[[Request], None],
         ended: Callable[[Request, bool], None],
     ) -> None:
@@ -48,6 +51,7 @@ class Executor:
         self._publish = publish
         self._reply = reply
         self._enter = enter
+        self._settle = settle
         self._leaves = leaves
         self._ended = ended
 
@@ -108,6 +112,7 @@ class Executor:
     def _finish(self, request: Request, broken: BaseException | None) -> None:
         request.ended = time.time()
         try:
+            self._settle(request)
             request.outbox.flush()
             content, meta = self._reply_content(request, broken), self._reply_meta(request)
         except BaseException as exception:
@@ -132,6 +137,7 @@ class Executor:
                 cell_id=(request.parent.get("metadata") or {}).get("cellId"),
             )
         finally:
+            leave_if_copy(result and result.error_in_exec)
             # What a block left redirected shall not swallow its figures, nor its traceback.
             request.captures.clear()
             with drawing_of(request):

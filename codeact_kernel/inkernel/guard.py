@@ -18,6 +18,8 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, TypeVar
 
+from codeact_kernel.inkernel.forked import leave_if_copy
+
 T = TypeVar("T")
 
 _set_async_exc = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -204,11 +206,16 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
     def _step(self, function: Callable[..., Any], *args: Any) -> Any:
         __tracebackhide__ = True
         try:
-            return self._guard.call(self._request, function, *args)
-        except (KeyboardInterrupt, SystemExit) as exception:
-            if self._raw:
+            awaited = self._guard.call(self._request, function, *args)
+        except BaseException as exception:
+            if not self._raw:
+                leave_if_copy(exception)
+            if self._raw or not isinstance(exception, KeyboardInterrupt | SystemExit):
                 raise
             raise TaskEnded(f"{type(exception).__name__}: {exception}".rstrip(": ")) from exception
+        # In a copy the loop is still the kernel's.
+        leave_if_copy()
+        return awaited
 
 
 class TaskEnded(Exception):

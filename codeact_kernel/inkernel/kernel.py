@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
+import signal
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 import ipykernel
@@ -29,17 +31,21 @@ from codeact_kernel.inkernel.aio import adopt_asyncio
 from codeact_kernel.inkernel.aside import Aside
 from codeact_kernel.inkernel.bridge import Bridge
 from codeact_kernel.inkernel.capture import adopt_captures
+from codeact_kernel.inkernel.children import Children
 from codeact_kernel.inkernel.executor import Executor
 from codeact_kernel.inkernel.figures import adopt_figures
 from codeact_kernel.inkernel.guard import Guard, MainGuard
-from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
+from codeact_kernel.inkernel.lanes import SECOND_STAGE, AsyncLane, MainLane, WorkerLane
 from codeact_kernel.inkernel.magics import code_of_magics
 from codeact_kernel.inkernel.names import names_of
 from codeact_kernel.inkernel.namespace import knows, seed
 from codeact_kernel.inkernel.outbox import Outbox
+from codeact_kernel.inkernel.pipes import READER
+from codeact_kernel.inkernel.processes import become_subreaper
 from codeact_kernel.inkernel.request import Request, current
 from codeact_kernel.inkernel.router import Router
 from codeact_kernel.inkernel.shell import BlockCompiler, CodeactShell
+from codeact_kernel.inkernel.streams import BlockStream
 from codeact_kernel.inkernel.threads import adopt_threads
 from codeact_kernel.inkernel.tools import install_tools
 
@@ -68,8 +74,16 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         self.shell.pin_traps()
         builtins.input = self.raw_input
         sys.modules["getpass"].getpass = self.getpass  # type: ignore[attr-defined]
+        self.children = Children(READER, self._later)
+        self._running: set[Request] = set()
         self.executor = Executor(
-            self.shell, self._publish_for, self._reply_to, self._enter, self._leaves, self._ended
+            self.shell,
+            self._publish_for,
+            self._reply_to,
+            self._enter,
+            self._settle,
+            self._leaves,
+            self._ended,
         )
         self.main_guard = MainGuard(self._interrupt_all_soon)
         self.main_lane = MainLane(self._call_soon_in_main, self.main_guard, self.executor.run)
@@ -79,8 +93,12 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         self.router = Router(lanes, lambda name: knows(self.shell, name), self.executor.drop)
         self.aside = Aside(self)
         self.bridge = Bridge(self._send_on_control, lambda: self.session)
-        for msg_type, handler in ((wire.OPEN, self.open_request), (wire.SEED, self.seed_request)):
-            self.control_handlers[msg_type] = handler
+        self.control_handlers |= {
+            wire.OPEN: self.open_request,
+            wire.SEED: self.seed_request,
+            wire.END_CHILDREN: self.end_children_request,
+        }
+        self._ending: set[asyncio.Task[None]] = set()
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -95,6 +113,9 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         adopt_captures()
         adopt_figures()
         adopt_asyncio(self.async_lane.loop, self.async_lane.thread)
+        BlockStream.only_request = staticmethod(self._only_request)
+        if os.name == "posix":
+            self._adopt_children()
 
     def pre_handler_hook(self) -> None:
         """Leave SIGINT to our own handler."""
@@ -191,15 +212,65 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         """Interrupt the request that is named, or each live one where none is."""
         named = parent["content"].get("msg_id")
         for msg_id in [request.msg_id for request in self.router.live] if named is None else [named]:
-            self.router.interrupt(msg_id)
+            self._interrupt(msg_id)
         self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
 
     def _interrupt_all_soon(self) -> None:
         def interrupt_all() -> None:
             for request in self.router.live:
-                self.router.interrupt(request.msg_id)
+                self._interrupt(request.msg_id)
 
         self.control_thread.io_loop.add_callback(interrupt_all)
+
+    def _interrupt(self, msg_id: str) -> None:
+        running = [request for request in list(self._running) if request.msg_id == msg_id]
+        self.router.interrupt(msg_id)
+        for request in running:
+            self._interrupt_children(request)
+            if request.lane == "async":
+                # Code there that was about to start a child and wait for it, without await, does so by now.
+                self._later(SECOND_STAGE, partial(self._interrupt_children, request, again=True))
+
+    def _interrupt_children(self, request: Request, *, again: bool = False) -> None:
+        # After the request itself: a thread that waits for a child finds its own interrupt when the child ends.
+        # The async lane has only cancelled at first, which code that waits without await would not notice.
+        if not again or self.async_lane.guard.is_open_for(request):
+            self.children.interrupt(request, partial(self.async_lane.guard.interrupt, request))
+
+    # -- children -----------------------------------------------------------------------------------------
+
+    async def end_children_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """End the processes of the request that is named, or of all, beside other control messages."""
+
+        async def end() -> None:
+            msg_id = parent["content"].get("msg_id")
+            request = self.children.find(msg_id)
+            ended = await self.children.end(request) if request is not None or msg_id is None else []
+            content = {"status": "ok", "ended": ended}
+            self.session.send(stream, wire.END_CHILDREN_REPLY, content, parent, ident=ident)
+
+        task = asyncio.get_running_loop().create_task(end())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:
+        """End all children; the rest is ipykernel's."""
+        await self.children.end_all()
+        content: dict[str, Any] = super().do_shutdown(restart)
+        return content
+
+    def _adopt_children(self) -> None:
+        from codeact_kernel.inkernel.commands import adopt_commands
+        from codeact_kernel.inkernel.spawning import adopt_children
+
+        READER.start()
+        become_subreaper()
+        adopt_children(self.children, on_interrupt=signal.getsignal(signal.SIGINT))
+        adopt_commands(self.children)
+
+    def _only_request(self) -> Request | None:
+        running = list(self._running)
+        return running[0] if len(running) == 1 else None
 
     # -- the bridge ---------------------------------------------------------------------------------------
 
@@ -255,9 +326,15 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
     # -- what the executor asks for -----------------------------------------------------------------------
 
     def _enter(self, request: Request) -> None:
+        self._running.add(request)
         self.set_parent(request.idents, request.parent)
 
+    def _settle(self, request: Request) -> None:
+        BlockStream.settle()
+        self.children.leave(request)
+
     def _leaves(self, request: Request) -> None:
+        self._running.discard(request)
         self.router.leaves(request)
 
     def _ended(self, request: Request, ok: bool) -> None:

@@ -6,16 +6,21 @@ them (or that gave the pool its work), and that an interrupt of that block reach
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pools
 from typing import Any
 
+from codeact_kernel.inkernel.forked import leave_if_copy
 from codeact_kernel.inkernel.guard import Guard
 from codeact_kernel.inkernel.request import Request, current
 
 _local = threading.local()
+_PLUMBING = ("asyncio.", "concurrent.futures.process", "multiprocessing.")
+"""Modules whose own threads serve what blocks start: event loops, waits for children, queues. An interrupt that
+landed there would leave the block waiting for ever."""
 
 
 def adopt_threads() -> None:
@@ -26,8 +31,8 @@ def adopt_threads() -> None:
         request = current.get()
         # A pool's thread outlives the block that happened to need it first; its work is what belongs to blocks.
         if request is not None and getattr(self, "_target", None) is not pools._worker:
-            run = self.run
-            self.run = lambda: _run_as(request, run)  # type: ignore[method-assign]
+            run, run_as = self.run, _serve_as if _is_plumbing(self) else _run_as
+            self.run = lambda: run_as(request, run)  # type: ignore[method-assign]
         start(self)
 
     def submit_as_current(
@@ -52,6 +57,17 @@ def interrupt_threads(request: Request) -> None:
         guard.interrupt(request)
 
 
+def _is_plumbing(thread: threading.Thread) -> bool:
+    target = getattr(thread, "_target", None) or type(thread)
+    # The workers of multiprocessing's thread pools run user code.
+    return target.__module__.startswith(_PLUMBING) and target.__name__ != "worker"
+
+
+def _serve_as(request: Request, function: Callable[[], Any]) -> None:
+    current.set(request)
+    function()
+
+
 def _run_as(request: Request, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     guard: Guard = _local.__dict__.setdefault("guard", Guard())
     request.thread_guards.add(guard)
@@ -59,4 +75,5 @@ def _run_as(request: Request, function: Callable[..., Any], *args: Any, **kwargs
     try:
         return guard.call(request, lambda: function(*args, **kwargs))
     finally:
+        leave_if_copy(sys.exception())
         current.reset(token)

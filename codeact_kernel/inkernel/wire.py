@@ -34,6 +34,9 @@ CALL = "codeact_call"
 RETURN = "codeact_return"
 ABANDON = "codeact_abandon"
 """From kernel to host: nobody waits for this call any more."""
+END_CHILDREN = "codeact_end_children_request"
+END_CHILDREN_REPLY = "codeact_end_children_reply"
+"""To {"msg_id"}, or {} for the children of all: {"status": "ok", "ended": [process ids]}, when they have ended."""
 
 _TAG = "$codeact"
 

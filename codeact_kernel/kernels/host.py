@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -27,10 +28,13 @@ from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.client import KernelClient, Serve
 from codeact_kernel.kernels.environment import kernel_environment
 from codeact_kernel.kernels.interpreter import Launch, choose
+from codeact_kernel.kernels.janitor import janitor
 from codeact_kernel.kernels.seeding import pickle_values
 
 DEATH_POLL = 0.2
 """Seconds between two looks at the process."""
+CHILDREN_TIMEOUT = 3.0
+"""Seconds that a kernel may take to end its children: it needs 0.5 where they heed SIGTERM or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class Kernel:
         self._serve = serve
         self._tools = tools or []
         self._watcher: asyncio.Task[None] | None = None
+        self._watched: int | None = None
         self._seeds: dict[str, bytes] = {}
         self._reviving = asyncio.Lock()
         self.death: KernelDied | None = None
@@ -197,6 +202,9 @@ class Kernel:
             raise KernelError(f"the kernel did not start: {exception}") from exception
         finally:
             log.close()
+        self._watched = self.pid
+        if self._watched is not None:
+            janitor.watch(self._watched, self._folder)
         self.client = KernelClient(self._manager.get_connection_info(), self._serve)
         self.client.connect()
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
@@ -237,7 +245,15 @@ class Kernel:
         self.death = KernelDied(_how_it_died(code) + self._log_tail(), returncode=code, lost=self.names)
         self.client.lose(self.death)
 
+    async def _end_children(self) -> None:
+        """What blocks have started and left running ends with the kernel; afterwards nobody would find it."""
+        if self.ours and self.death is None and self.description:
+            with suppress(KernelError, TimeoutError):
+                async with asyncio.timeout(CHILDREN_TIMEOUT):
+                    await self.client.request(wire.END_CHILDREN, {}, channel="control")
+
     async def _stop(self) -> None:
+        await self._end_children()
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
@@ -249,6 +265,9 @@ class Kernel:
         if hasattr(self, "_manager"):
             self._manager.context.destroy(linger=0)
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._watched is not None:
+            janitor.release(self._watched)
+            self._watched = None
 
     def _log_tail(self) -> str:
         try:
