@@ -1,0 +1,151 @@
+"""Cleans up after a host that is gone, however it went.
+
+Comes in: kernels that were started, and ended. Goes out: nothing, as long as the host lives. One process a
+host holds the end of a pipe; when the pipe closes, with a proper end, a `kill -9` or a power cut of the host,
+it ends the kernels that were not released, with all their descendants, and removes their folders.
+
+The file runs as that process itself, with the standard library only: `python janitor.py`, notes on stdin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+ROUNDS = 20
+"""How often the descendants of a kernel are looked for, since one may fork while the others are ended."""
+
+
+class Janitor:
+    """The host's end: notes what has to go when the host does.
+
+    One serves a whole process; it is started with the first kernel.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pipe: IO[bytes] | None = None
+
+    def watch(self, pid: int, folder: Path) -> None:
+        """Note a kernel.
+
+        Args:
+            pid: Its process.
+            folder: Its folder, which goes with it.
+        """
+        self._note({"watch": pid, "folder": str(folder)})
+
+    def release(self, pid: int) -> None:
+        """Take note that a kernel has ended and its folder is gone.
+
+        Args:
+            pid: Its process.
+        """
+        self._note({"release": pid})
+
+    def _note(self, note: dict[str, object]) -> None:
+        with self._lock:
+            if self._pipe is None:
+                self._pipe = _start()
+            try:
+                self._pipe.write(json.dumps(note).encode() + b"\n")
+                self._pipe.flush()
+            except OSError:
+                # Somebody has killed it. The next note starts another, which then knows that one kernel.
+                self._pipe = None
+
+
+def _start() -> IO[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    # It ends by itself when the pipe closes, and nobody waits for it.
+    process.returncode = 0
+    assert process.stdin is not None
+    return process.stdin
+
+
+def descendants(root: int) -> list[int]:
+    """The processes below one, from /proc.
+
+    Args:
+        root: The process at the top; not part of the result.
+
+    Returns:
+        Their ids, parents before children; empty where there is no /proc.
+    """
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name stands in brackets and may hold anything.
+            fields = entry.read_bytes().rpartition(b")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    found, todo = [], [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def end(pid: int) -> None:
+    """End a process and everything below it, at once.
+
+    Args:
+        pid: The process.
+    """
+    _send(pid, signal.SIGSTOP)
+    for _ in range(ROUNDS):
+        below = descendants(pid)
+        for child in below:
+            _send(child, signal.SIGKILL)
+        if not below:
+            break
+        time.sleep(0.01)
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    _send(pid, signal.SIGKILL)
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+
+
+def serve(notes: IO[bytes]) -> None:
+    """Take notes until the host is gone, then clean up.
+
+    Args:
+        notes: One JSON object a line.
+    """
+    watched: dict[int, str] = {}
+    for line in notes:
+        note = json.loads(line)
+        if "watch" in note:
+            watched[note["watch"]] = note["folder"]
+        else:
+            watched.pop(note.get("release"), None)
+    for pid, folder in watched.items():
+        end(pid)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+janitor = Janitor()
+
+if __name__ == "__main__":
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    serve(sys.stdin.buffer)
