@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -14,6 +15,9 @@ import pytest
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, ResultOutput, StreamOutput
 from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
+
+# A shell that starts the tests in the background leaves SIGINT ignored, and every process below would inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass

@@ -41,7 +41,7 @@ CHILDREN = (
     "b = subprocess.Popen(['sleep', '300'], start_new_session=True)\n"
     "c = subprocess.Popen(['sh', '-c', 'setsid sleep 300 & sleep 300'])\n"
     "import time; time.sleep(0.3)\n"
-    "print('ready', flush=True)\n"
+    "print('ready', flush=True); time.sleep(0.3)\n"
 )
 CODES = {
     "idle": CHILDREN,
@@ -56,11 +56,15 @@ def alive(pid: int) -> bool:
     return False
 
 
+def start_host(workspace: Path, code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", HOST, str(workspace), code], stdout=subprocess.PIPE, text=True
+    )
+
+
 @pytest.mark.parametrize("code", CODES)
 async def test_a_killed_host_leaves_no_kernel_no_child_and_no_folder(tmp_path, code):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOST, str(tmp_path), CODES[code]], stdout=subprocess.PIPE, text=True
-    )
+    process = start_host(tmp_path, CODES[code])
     assert process.stdout is not None
     with process.stdout:
         _, pid, folder = (await asyncio.to_thread(process.stdout.readline)).split()
