@@ -118,7 +118,36 @@ class ClearOutput:
     wait: bool = False
 
 
-Output = StreamOutput | DisplayOutput | ResultOutput | ErrorOutput | ClearOutput
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Stands in the middle of a long output for what is not kept with the rest, and says exactly how much it is."""
+
+    characters: int = 0
+    """Of text, as the block wrote it."""
+    lines: int = 0
+    """Line ends in it."""
+    outputs: int = 0
+    """Displays, results and errors."""
+    file: str | None = None
+    """Where all of the block's text lies, seen from the run's folder; None where it has no file."""
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(
+            self.characters + other.characters,
+            self.lines + other.lines,
+            self.outputs + other.outputs,
+            self.file or other.file,
+        )
+
+    def __str__(self) -> str:
+        """How much it is, in words."""
+        parts = [f"{self.lines:,} lines"] if self.lines > 1 else []
+        parts += [f"{self.characters:,} characters"] if self.characters or not self.outputs else []
+        parts += [f"{self.outputs:,} displays"] if self.outputs > 1 else ["1 display"] * self.outputs
+        return ", ".join(parts)
+
+
+Output = StreamOutput | DisplayOutput | ResultOutput | ErrorOutput | ClearOutput | LeftOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,8 @@ class Heartbeat:
     text: str
     current: float
     """Seconds since its first line of code."""
+    more: tuple[Output, ...] = ()
+    """Where the text is long: what is left out after this beginning, and its end."""
 
 
 @dataclass(frozen=True, slots=True)

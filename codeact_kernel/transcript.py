@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from codeact_kernel.blocks import Block, BlockResult, Output, StreamOutput
+from codeact_kernel.blocks import Block, BlockResult, LeftOut
 from codeact_kernel.events import (
     Appended,
     BlockFinished,
@@ -24,15 +24,13 @@ from codeact_kernel.events import (
     StopReason,
     TurnStarted,
 )
+from codeact_kernel.excerpt import Excerpt
 from codeact_kernel.messages import Usage
-
-_JOIN_LIMIT = 16_384
-"""Characters up to which a piece of a stream is joined to what follows it."""
 
 
 @dataclass(slots=True)
 class BlockRecord:
-    """A block from its launch to its end, with all that it put out."""
+    """A block from its launch to its end, with what it put out; a long middle of that is left out."""
 
     id: str
     turn: int
@@ -40,26 +38,16 @@ class BlockRecord:
     queued: float
     started: float | None = None
     lane: str | None = None
-    outputs: list[Output] = field(default_factory=list)
+    outputs: Excerpt = field(default_factory=Excerpt)
     late: int = 0
     """How many of the outputs came after the block's end."""
     result: BlockResult | None = None
 
-    def add(self, output: Output) -> None:
-        """Append an output; text that goes on where the last one ended is joined to it while that is short.
-
-        Joining copies: a flood of lines that were all joined into one text would stop the loop for minutes.
-        """
-        last = self.outputs[-1] if self.outputs else None
-        if (
-            isinstance(output, StreamOutput)
-            and isinstance(last, StreamOutput)
-            and last.name == output.name
-            and len(last.text) < _JOIN_LIMIT
-        ):
-            self.outputs[-1] = StreamOutput(output.name, last.text + output.text)
-        else:
-            self.outputs.append(output)
+    @property
+    def file(self) -> str | None:
+        """Where all of its text lies, seen from the run's folder; None where nothing else holds it."""
+        outputs = self.result.outputs if self.result else ()
+        return next((output.file for output in outputs if isinstance(output, LeftOut)), None)
 
 
 @dataclass(slots=True)
@@ -126,7 +114,7 @@ class Transcript:
                 self.blocks[event.id].lane = event.lane
             case BlockOutput():
                 record = self.blocks[event.id]
-                record.add(event.output)
+                record.outputs.add(event.output)
                 record.late += event.late
             case BlockFinished():
                 self.blocks[event.result.id].result = event.result

@@ -20,7 +20,7 @@ from codeact_kernel.agent.hooks import Refused
 from codeact_kernel.agent.inbox import Inbox, Note
 from codeact_kernel.agent.loop import Limits
 from codeact_kernel.agent.options import Options
-from codeact_kernel.agent.recording import Recording
+from codeact_kernel.agent.recording import OUTPUTS, Recording
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
 from codeact_kernel.errors import CodeactError, LimitReached, RecordError
@@ -254,6 +254,7 @@ class Agent(Options):
         if self._recording is None and self.run_dir is not False:
             chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
             folder = make_run_dir(parts.workspace, task, chosen)
+            parts.supervisor.shelf.folder = folder / OUTPUTS
             self._recording = Recording(folder, self.transcript, self._record_failed)
             await self._recording.opened()
         started = RunStarted(

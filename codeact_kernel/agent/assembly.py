@@ -161,7 +161,7 @@ async def assemble(
         handles=kernel.ours,
     )
     methods |= {
-        "self.output": supervisor.output,
+        "self.output": _in_the_loop(supervisor.page),
         "self.cancel": lambda id: supervisor.cancel(id, "you cancelled it"),
         "self.compact_knowledge": context.compact,
     }
@@ -227,6 +227,15 @@ def _kernel_settings(options: Options, wanted: Plan) -> KernelSettings:
         cwd=wanted.workspace,
         env=(*wanted.settings.env, *options.env),
     )
+
+
+def _in_the_loop(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that is quick and reads what the loop writes: no thread may run it."""
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return call
 
 
 def _ask_person(person: Person) -> Callable[..., Any]:

@@ -218,7 +218,7 @@ class Loop:
         deadline = next((live.deadline for live in self._supervisor.live if live.id == beat.id), None)
         return running_report(
             beat.id,
-            (StreamOutput("stdout", beat.text),),
+            (StreamOutput("stdout", beat.text), *beat.more),
             self._context.count_text,
             current=beat.current,
             now=self._wall(),

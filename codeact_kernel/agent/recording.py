@@ -1,6 +1,7 @@
 """The record of an agent, from its first run to its end.
 
-Comes in: the transcript, and every event. Goes out: `run.ipynb` and `journal.jsonl` in the run's folder.
+Comes in: the transcript, and every event. Goes out: `run.ipynb` and `journal.jsonl` in the run's folder, beside
+the folder in which the supervisor puts outputs that are too long for either.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from codeact_kernel.events import Event
 from codeact_kernel.record import Journal, Recorder
 from codeact_kernel.transcript import Transcript
 
-NOTEBOOK, JOURNAL = "run.ipynb", "journal.jsonl"
+NOTEBOOK, JOURNAL, OUTPUTS = "run.ipynb", "journal.jsonl", "outputs"
 
 
 class Recording:

@@ -21,13 +21,14 @@ from codeact_kernel.blocks import (
     DisplayOutput,
     ErrorOutput,
     Fault,
+    LeftOut,
     Output,
     ResultOutput,
     StreamOutput,
     format_duration,
 )
 from codeact_kernel.dialogue.bundles import bundle_text, is_picture
-from codeact_kernel.dialogue.shorten import Count, one_line, plain, shorten
+from codeact_kernel.dialogue.shorten import Count, Gap, one_line, plain, shorten
 from codeact_kernel.events import Observation, Report
 
 RESULT_TOKENS = 2000
@@ -72,8 +73,8 @@ def result_report(
     """
     outcome, agent = result.outcome, isinstance(result.block, AgentBlock)
     handle = _handle(result.id, "result" if agent else "output") if handles else None
-    shown = _shown(result.outputs, whole_values=agent)
-    parts = [shorten(shown, limit, count, handle)]
+    shown, gap = _shown(result.outputs, whole_values=agent)
+    parts = [shorten(shown, limit, count, handle, gap)]
     error = outcome.error or _error_of(result.outputs)
     if error:
         parts.append(shorten(plain(error).strip("\n"), min(limit, ERROR_TOKENS), count, handle))
@@ -115,7 +116,8 @@ def running_report(
     attrs = [("current", format_duration(current)), ("now", _clock(now))]
     if deadline is not None:
         attrs.append(("deadline", _clock(deadline)))
-    body = shorten(_shown(outputs, whole_values=False), limit, count, handle)
+    shown, gap = _shown(outputs, whole_values=False)
+    body = shorten(shown, limit, count, handle, gap)
     return Report("running", body, job_id, tuple(attrs))
 
 
@@ -143,12 +145,18 @@ def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
-def _shown(outputs: Sequence[Output], *, whole_values: bool) -> str:
-    """What a person would see in the end, as text; a value only where there is nothing else to see."""
+def _shown(outputs: Sequence[Output], *, whole_values: bool) -> tuple[str, Gap | None]:
+    """What a person would see in the end, as text; a value only where there is nothing else to see.
+
+    With it comes what an excerpt leaves out, and where.
+    """
     value = ""
     pieces: list[str] = []
+    before_gap, gap = "", None
     for output in _in_the_end(outputs):
         match output:
+            case LeftOut():
+                before_gap, gap, pieces = before_gap + "".join(pieces), (gap or LeftOut()) + output, []
             case StreamOutput():
                 pieces.append(output.text)
             case ResultOutput() if not whole_values and not is_picture(output.data):
@@ -159,7 +167,10 @@ def _shown(outputs: Sequence[Output], *, whole_values: bool) -> str:
             case _:
                 pass
     text = plain("".join(pieces)).rstrip("\n")
-    return text if text.strip() or not value else f"Out: {one_line(plain(value), VALUE_CHARACTERS)}"
+    if gap is not None:
+        head = plain(before_gap)
+        return head + text, (len(head), gap)
+    return text if text.strip() or not value else f"Out: {one_line(plain(value), VALUE_CHARACTERS)}", None
 
 
 def _in_the_end(outputs: Sequence[Output]) -> list[Output]:

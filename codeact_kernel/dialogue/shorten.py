@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from codeact_kernel.blocks import LeftOut
 from codeact_kernel.dialogue.frames import sendable
 
 Count = Callable[[str], int]
@@ -48,7 +49,11 @@ def _last_state(line: str) -> str:
     return next((state for state in reversed(line.split("\r")) if state), "")
 
 
-def shorten(text: str, limit: int, count: Count, handle: str | None) -> str:
+Gap = tuple[int, LeftOut]
+"""What is not here in the middle of a text, and how much of the text stands before it."""
+
+
+def shorten(text: str, limit: int, count: Count, handle: str | None, gap: Gap | None = None) -> str:
     """Keep the head and the tail of a long text.
 
     Args:
@@ -56,27 +61,34 @@ def shorten(text: str, limit: int, count: Count, handle: str | None) -> str:
         limit: Tokens that may be kept.
         count: How many tokens a text is.
         handle: Code that gives the model all of it; None where only the record has it.
+        gap: What was left out of it before.
 
     Returns:
         The text, or its head, a line that says exactly how much is left out there, and its tail. It is cut
         between lines where lines are short enough for that.
     """
     widest, half = limit * _WIDEST, limit // 2
-    if len(text) <= widest and count(text) <= limit:
+    if gap is None and len(text) <= widest and count(text) <= limit:
         return text
+    begin, end = _cut(text, widest, half, count)
+    if gap is None and begin >= end:
+        return text
+    if gap is not None:
+        begin, end = min(begin, gap[0]), max(end, gap[0])
+    left = LeftOut(end - begin, text.count("\n", begin, end)) + (gap[1] if gap else LeftOut())
+    note = f"[{left} left out here: {handle or 'the record'} has all of it]\n"
+    return text[:begin] + ("\n" if begin and text[begin - 1] != "\n" else "") + note + text[end:]
+
+
+def _cut(text: str, widest: int, half: int, count: Count) -> tuple[int, int]:
+    """Where the middle of a long text begins and ends."""
     kept = _most(min(len(text), widest), lambda size: count(text[:size]) <= half)
     line = text.rfind("\n", 0, kept) + 1
     begin = line if line > kept // 2 else kept
     kept = _most(min(len(text) - begin, widest), lambda size: count(text[len(text) - size :]) <= half)
     end = len(text) - kept
     line = text.find("\n", end) + 1
-    end = line if 0 < line < end + kept // 2 else end
-    if begin >= end:
-        return text
-    left = text[begin:end]
-    lines = f"{left.count(chr(10)):,} lines, " if left.count("\n") > 1 else ""
-    note = f"[{lines}{len(left):,} characters left out here: {handle or 'the record'} has all of it]\n"
-    return text[:begin] + ("\n" if begin and text[begin - 1] != "\n" else "") + note + text[end:]
+    return begin, line if 0 < line < end + kept // 2 else end
 
 
 def _most(high: int, fits: Callable[[int], bool]) -> int:

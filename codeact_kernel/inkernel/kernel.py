@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import math
 import os
 import signal
 import sys
@@ -32,6 +33,7 @@ from codeact_kernel.inkernel.aside import Aside
 from codeact_kernel.inkernel.bridge import Bridge
 from codeact_kernel.inkernel.capture import adopt_captures
 from codeact_kernel.inkernel.children import Children
+from codeact_kernel.inkernel.delivery import Delivery
 from codeact_kernel.inkernel.executor import Executor
 from codeact_kernel.inkernel.figures import adopt_figures
 from codeact_kernel.inkernel.guard import Guard, MainGuard
@@ -41,10 +43,12 @@ from codeact_kernel.inkernel.names import names_of
 from codeact_kernel.inkernel.namespace import knows, seed
 from codeact_kernel.inkernel.outbox import Outbox
 from codeact_kernel.inkernel.pipes import READER
+from codeact_kernel.inkernel.post import SHORT_PATIENCE, IopubPost
 from codeact_kernel.inkernel.processes import become_subreaper
 from codeact_kernel.inkernel.request import Request, current
 from codeact_kernel.inkernel.router import Router
 from codeact_kernel.inkernel.shell import BlockCompiler, CodeactShell
+from codeact_kernel.inkernel.spool import Spool
 from codeact_kernel.inkernel.streams import BlockStream
 from codeact_kernel.inkernel.threads import adopt_threads
 from codeact_kernel.inkernel.tools import install_tools
@@ -93,6 +97,8 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         self.router = Router(lanes, lambda name: knows(self.shell, name), self.executor.drop)
         self.aside = Aside(self)
         self.bridge = Bridge(self._send_on_control, lambda: self.session)
+        self.post = IopubPost(lambda: self.session, self.iopub_thread, self._later, self._patience)
+        self.delivery = Delivery(self._send_on_control, lambda: self.session, self._later)
         self.control_handlers |= {
             wire.OPEN: self.open_request,
             wire.SEED: self.seed_request,
@@ -146,6 +152,7 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
             request = self._read_request(msg)
             if request is not None:
                 self._prepare(request)
+                self.delivery.accept(request)
                 self.router.accept(request)
 
     def _peek(self, msg: Any) -> dict[str, Any] | None:
@@ -168,12 +175,11 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         return self._make_request(idents, parent)
 
     def _make_request(self, idents: Any, parent: dict[str, Any]) -> Request:
-        def make(msg_type: str, content: dict[str, Any]) -> dict[str, Any]:
-            message: dict[str, Any] = self.session.msg(msg_type, content, parent=parent)
-            return message
-
-        outbox = Outbox(make, self._send_on_iopub, self._later)
-        return Request(idents, parent, outbox)
+        request = Request(idents, parent, Outbox(self.post, parent))
+        if request.block_id is not None:
+            folder = os.path.dirname(self.parent.abs_connection_file)  # noqa: PTH120
+            request.outbox = Outbox(self.post, parent, self.delivery.owner, Spool(folder))
+        return request
 
     def _prepare(self, request: Request) -> None:
         try:
@@ -275,13 +281,14 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
     # -- the bridge ---------------------------------------------------------------------------------------
 
     async def dispatch_control(self, msg: Any) -> None:
-        """Take answers to calls at once, ahead of the ordinary control messages."""
-        if not self.bridge.take(msg):
+        """Take answers to calls and what is said of outputs at once, ahead of the ordinary control messages."""
+        if not (self.bridge.take(msg) or self.delivery.take(msg)):
             await super().dispatch_control(msg)
 
     async def open_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Open the bridge to the host that asks, and bind its tools."""
         self.bridge.open(ident)
+        self.delivery.owner.come(ident)
         install_tools(self.shell, self.bridge, parent["content"])
         content = {
             "status": "ok",
@@ -348,14 +355,16 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         message = self.session.msg(msg_type, content, parent=request.parent)
         if metadata:
             message["metadata"] = {wire.KEY: metadata}
-        self._send_on_iopub(message, self._topic(msg_type))
+        self.post.send(message, self._topic(msg_type))
+        if msg_type == "execute_input":
+            self.delivery.owner.stir(request.msg_id)
 
     def _reply_to(self, request: Request, content: dict[str, Any], meta: dict[str, Any]) -> None:
         metadata = {"started": request.parent["header"]["date"], wire.KEY: meta, "status": content["status"]}
         message = self.session.msg("execute_reply", content, parent=request.parent)
         message["metadata"] = metadata
-        frames = [*request.idents, *self.session.serialize(message)]
-        self.in_shell_channel(frames)
+        self.delivery.end(request, content, metadata)
+        self.in_shell_channel(wire.frames_of(self.session, message, request.idents))
 
     def in_shell_channel(self, frames: list[bytes]) -> None:
         """Send frames on the shell channel, from any thread."""
@@ -369,8 +378,12 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         loop = self.control_thread.io_loop.asyncio_loop
         loop.call_soon_threadsafe(self.control_stream.send_multipart, frames)
 
-    def _send_on_iopub(self, message: dict[str, Any], topic: bytes) -> None:
-        self.session.send(self.iopub_socket, message, ident=topic)
+    def _patience(self) -> float:
+        thread, request = threading.current_thread(), current.get()
+        if thread in (self.iopub_thread.thread, self.control_thread, self.shell_channel_thread):
+            return 0.0
+        ending = request is not None and request.interrupted
+        return SHORT_PATIENCE if ending or thread is self.async_lane.thread else math.inf
 
     def _later(self, delay: float, function: Any) -> None:
         loop = self.iopub_thread.io_loop.asyncio_loop

@@ -13,6 +13,7 @@ from typing import Any
 
 from codeact_kernel.inkernel.bridge import Bridge, ToolError
 from codeact_kernel.inkernel.namespace import hide
+from codeact_kernel.inkernel.outputtext import OutputText
 
 
 class AgentSelf:
@@ -25,16 +26,24 @@ class AgentSelf:
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
 
-    def output(self, id: str) -> str:  # noqa: A002
-        """All that a block has printed and shown so far, as text.
+    def output(self, id: str) -> OutputText:  # noqa: A002
+        """All that a block has printed and shown so far, as a text of any length.
 
         Args:
             id: The block's id; a reused one means the latest.
 
+        Returns:
+            A text like a `str`, of which only what is read is fetched: `o[a:b]`, `o.lines(a, b)`,
+            `o.search(pattern)`, `print(o)`; `o.text` is a `str`.
+
         Raises:
             ToolError: If there is no such block.
         """
-        return str(self._bridge.call("self.output", (id,)))
+
+        def page(start: int, stop: int | None, lines: bool) -> Any:
+            return self._bridge.call("self.output", (id, start, stop), {"lines": lines})
+
+        return OutputText(id, page)
 
     def cancel(self, id: str) -> bool:  # noqa: A002
         """End a block that runs or waits.

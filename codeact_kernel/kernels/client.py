@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import zmq
@@ -18,6 +19,7 @@ from jupyter_client.session import Session
 
 from codeact_kernel.errors import KernelError, KernelLost
 from codeact_kernel.inkernel import wire
+from codeact_kernel.kernels.acks import Acks
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +28,26 @@ Serve = Callable[[str, Sequence[Any], dict[str, Any], str | None], Awaitable[Any
 """Answers a call from code in the kernel: (name, args, kwargs, msg_id of the block) to the result. What it
 raises goes back as the error."""
 
-BURST = 200
-"""Messages that are taken from a socket before other tasks get their turn."""
+TURN = 0.005
+"""Seconds for which a reader takes messages before other tasks get their turn."""
+REMEMBERED = 4096
+"""Signatures that are remembered, so that no message is taken twice; outputs have numbers besides."""
 
 
 class Inlet(Protocol):
     """Takes what belongs to one execute request. Contract: must not block, must not raise."""
+
+    def attach(self, msg_id: str, source: KernelClient) -> None:
+        """The request was sent under this id."""
 
     def on_iopub(self, message: Message) -> None:
         """An iopub message with this request as its parent; also after the request's end."""
 
     def on_reply(self, message: Message) -> None:
         """The execute_reply."""
+
+    def on_state(self, state: dict[str, Any]) -> None:
+        """What the kernel says of where the request is, because it was not confirmed."""
 
     def on_lost(self, error: KernelError) -> None:
         """The kernel is gone: there will be no more."""
@@ -56,11 +66,13 @@ class KernelClient:
         self._serve = serve
         key = connection["key"]
         self.session = Session(key=key if isinstance(key, bytes) else str(key).encode())
+        self.session.digest_history_size = REMEMBERED
         self._context = zmq.asyncio.Context()
         self._inlets: dict[str, Inlet] = {}
         self._replies: dict[str, asyncio.Future[Message]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._calls: dict[int, asyncio.Task[None]] = {}
+        self._acks = Acks(self._confirm)
         self._welcomed = asyncio.Event()
         self._lost: KernelError | None = None
 
@@ -74,10 +86,11 @@ class KernelClient:
             (self._control, self._on_control),
             (self._iopub, self._on_iopub),
         ):
-            self._spawn(self._read(socket, take))
+            self.spawn(self._read(socket, take))
 
     async def aclose(self) -> None:
         """Stop the readers and close the sockets. Never raises."""
+        self._acks.close()
         tasks = [*self._tasks, *self._calls.values()]
         for task in tasks:
             task.cancel()
@@ -166,8 +179,29 @@ class KernelClient:
         message["metadata"] = {wire.KEY: meta} if meta else {}
         msg_id: str = message["header"]["msg_id"]
         self._inlets[msg_id] = inlet
+        inlet.attach(msg_id, self)
         self._send("shell", message)
         return msg_id
+
+    def acknowledge(self, msg_id: str, phase: int, number: int) -> None:
+        """Confirm what has been taken in of a request; may wait a moment for more.
+
+        Args:
+            msg_id: The request's id.
+            phase: The phase that is known here.
+            number: The first output that is not here.
+        """
+        self._acks.note(msg_id, phase, number)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run something until it ends or the client is closed.
+
+        Args:
+            coroutine: What to run. An exception of it is a bug.
+        """
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
 
     def lose(self, error: KernelError) -> None:
         """Tell everybody who waits that the kernel is gone.
@@ -198,29 +232,46 @@ class KernelClient:
         if self._lost is not None:
             raise self._lost
         socket = self._shell if channel == "shell" else self._control
-        frames = [*self.session.serialize(message), *buffers]
+        frames = [*wire.frames_of(self.session, message), *buffers]
         # With no high-water mark this hands the frames over at once; the future is done when it returns.
         socket.send_multipart(frames)
 
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _confirm(self, have: dict[str, tuple[int, int]]) -> None:
+        if self._lost is None:
+            self._send("control", self.session.msg(wire.ACK, {"have": have}))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A reader that breaks is a bug of ours; whoever waits for what it reads has to hear of it."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self.lose(KernelLost(f"reading from the kernel failed: {type(bug).__name__}: {bug}"))
+            asyncio.get_running_loop().call_exception_handler({"message": str(bug), "exception": bug})
 
     async def _read(self, socket: zmq.asyncio.Socket, take: Callable[[Message], None]) -> None:
-        taken = 0
+        turn = time.monotonic()
         while True:
             frames = await socket.recv_multipart()
-            try:
-                _, frames = self.session.feed_identities(frames)
-                message = self.session.deserialize(frames)
-            except Exception as exception:
-                log.warning("a message from the kernel cannot be read: %s", exception)
-                continue
-            take(message)
-            taken += 1
-            if taken % BURST == 0:
+            message = self._understand(frames)
+            if message is not None:
+                take(message)
+            if socket is self._iopub:
+                self._acks.weigh(sum(map(len, frames)))
+            if time.monotonic() - turn > TURN:
                 await asyncio.sleep(0)
+                turn = time.monotonic()
+
+    def _understand(self, frames: list[bytes]) -> Message | None:
+        """Read a message; what is none, has a wrong signature or has come before is passed over."""
+        try:
+            message: Message = self.session.deserialize(self.session.feed_identities(frames)[1])
+        except Exception as exception:
+            log.warning("a message from the kernel cannot be read: %s", exception)
+            return None
+        parts = ("header", "parent_header", "metadata", "content")
+        if not all(isinstance(message[part], dict) for part in parts):
+            log.warning("a message from the kernel has no Jupyter message's shape")
+            return None
+        return message
 
     def _on_reply(self, message: Message) -> None:
         parent = message["parent_header"].get("msg_id", "")
@@ -249,8 +300,20 @@ class KernelClient:
             call = self._calls.get(content["call"])
             if call is not None:
                 call.cancel()
+        elif message["msg_type"] == wire.STATE:
+            self._on_states(content)
         else:
             self._on_reply(message)
+
+    def _on_states(self, content: dict[str, Any]) -> None:
+        states = content.get("states")
+        for msg_id, state in states.items() if isinstance(states, dict) else ():
+            inlet = self._inlets.get(msg_id)
+            if inlet is None:
+                # Nobody here wants it: it was another host's.
+                self._acks.note(msg_id, wire.ENDED, 2**62)
+            elif isinstance(state, dict):
+                inlet.on_state(state)
 
     async def _answer(self, message: Message) -> None:
         content = message["content"]

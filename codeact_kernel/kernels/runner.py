@@ -7,16 +7,15 @@ side by side and the kernel keeps their order; in any other kernel one runs at a
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, Status, StreamOutput
 from codeact_kernel.errors import KernelDied
 from codeact_kernel.kernels.ansi import plain_traceback
+from codeact_kernel.kernels.collector import Collector
 from codeact_kernel.kernels.host import Kernel
-from codeact_kernel.kernels.outputs import Collector, reply_meta
+from codeact_kernel.kernels.outputs import meta_of
 from codeact_kernel.protocols import Watcher
 
 
@@ -75,7 +74,7 @@ class KernelRunner:
         assert isinstance(job.block, CodeBlock)
         block = job.block
         death = await self._kernel.revive()
-        collector = Collector(_starter(watcher), watcher.output, counted=self._kernel.ours)
+        collector = Collector(watcher.started, watcher.output, counted=self._kernel.ours)
         meta = {
             "id": job.id,
             "reply": job.reply,
@@ -91,7 +90,7 @@ class KernelRunner:
         return outcome if death is None else replace(outcome, notes=(_fresh(death), *outcome.notes))
 
     def _outcome(self, reply: dict[str, Any], missing: int) -> Outcome:
-        content, meta = reply["content"], reply_meta(reply)
+        content, meta = reply["content"], meta_of(reply)
         status: Status = {"ok": "ok", "error": "error"}.get(content["status"], "cancelled")  # type: ignore[assignment]
         error = meta.get("error")
         if content["status"] == "error" and not error:
@@ -116,10 +115,6 @@ class KernelRunner:
 def _fresh(death: KernelDied) -> str:
     lost = f"; gone with it: {', '.join(death.lost[:40])}" if death.lost else ""
     return f"it ran in a fresh kernel, because {death.message}{lost}"
-
-
-def _starter(watcher: Watcher) -> Callable[[str], None]:
-    return lambda lane: watcher.started(lane, time.time())
 
 
 def _pages(payload: list[dict[str, Any]]) -> list[Output]:

@@ -104,7 +104,8 @@ class RunCells:
         about = cell["metadata"]["codeact"]
         about.update(id=clean_text(record.id), status=status, attributes=_attributes(record.block))
         about["volatile"] = _times(record)
-        found: dict[str, Any] = {"lane": record.lane, "late": record.late, "truncated": left_out}
+        found: dict[str, Any] = {"lane": record.lane, "late": record.late}
+        found |= {"truncated": left_out.characters, "file": record.file}
         if result:
             outcome = result.outcome
             found.update(error=outcome.error, notes=outcome.notes, missing=outcome.missing)

@@ -2,20 +2,26 @@
 
 Comes in: events. Goes out: `journal.jsonl`, one event a line, each on its way to the disk before the next
 thing happens: what a crash of this process leaves behind is whole lines, and at most one that is half
-written.
+written. Of a block that prints very much the text past the first million characters is only counted: the block's
+own file has it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from codeact_kernel.blocks import LeftOut, StreamOutput
 from codeact_kernel.errors import RecordError
-from codeact_kernel.events import Event, ReplyDelta, to_json
+from codeact_kernel.events import BlockOutput, Event, ReplyDelta, to_json
+
+TEXT = 2**20
+"""Characters of a block's streams that are written; a supervisor has a file for what is longer than that."""
 
 
 class Journal:
@@ -38,6 +44,8 @@ class Journal:
         self._file: FileIO | None = None
         self._torn = False
         """Whether the file ends in the middle of a line."""
+        self._text: dict[str, int] = {}
+        """Characters of each block's streams so far."""
 
     def __enter__(self) -> Self:
         try:
@@ -62,7 +70,7 @@ class Journal:
         """
         if self._file is None or isinstance(event, ReplyDelta):
             return
-        line = ("\n" if self._torn else "") + json.dumps(to_json(event)) + "\n"
+        line = ("\n" if self._torn else "") + json.dumps(to_json(self._bounded(event))) + "\n"
         rest = memoryview(line.encode("ascii"))
         try:
             while rest:
@@ -70,6 +78,14 @@ class Journal:
                 self._torn = bool(rest)
         except OSError as error:
             self._failed(error)
+
+    def _bounded(self, event: Event) -> Event:
+        """The event, without the text of a block that has put out too much of it."""
+        if not (isinstance(event, BlockOutput) and isinstance(event.output, StreamOutput)):
+            return event
+        text, before = event.output.text, self._text.get(event.id, 0)
+        self._text[event.id] = before + len(text)
+        return event if before < TEXT else replace(event, output=LeftOut(len(text), text.count("\n")))
 
     def _failed(self, error: OSError) -> None:
         if self.error is None:

@@ -44,7 +44,9 @@ def to_notebook(transcript: Transcript, settings: NotebookSettings | None = None
     """
     settings = settings or NotebookSettings()
     blocks = [blocks_of(run) for run in transcript.runs]
-    folded = iter(fold_outputs([record.outputs for records in blocks for record in records]))
+    folded = iter(
+        fold_outputs([record.outputs.outputs(record.file) for records in blocks for record in records])
+    )
     names: Counter[CellName] = Counter()
     cells = []
     for run, records in zip(transcript.runs, blocks, strict=True):

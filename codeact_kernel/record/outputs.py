@@ -17,6 +17,7 @@ from codeact_kernel.blocks import (
     ClearOutput,
     DisplayOutput,
     ErrorOutput,
+    LeftOut,
     Output,
     ResultOutput,
     StreamOutput,
@@ -27,6 +28,9 @@ _JSON_TYPE = re.compile(r"application/(.*\+)?json")
 """The MIME types whose value may be any JSON; nbformat's schema has the same pattern."""
 
 CellOutput = dict[str, Any]
+
+_GAP = "left_out"
+"""Marks the place where an excerpt leaves something out, until `cap_streams` has written it there."""
 
 
 def fold_outputs(blocks: Sequence[Sequence[Output]]) -> list[list[CellOutput]]:
@@ -78,6 +82,10 @@ class _Fold:
                     _update(displays, output)
                 else:
                     self.foreign.append(output)
+            case LeftOut():
+                self._close_stretch()
+                name = self.outputs[-1].get("name", "stdout") if self.outputs else "stdout"
+                self.outputs.append({"output_type": "stream", "name": name, "text": "", _GAP: output})
             case _:
                 if self._clear_next:
                     self._clear()
@@ -92,7 +100,7 @@ class _Fold:
     def _show(self, output: Output) -> None:
         if isinstance(output, StreamOutput):
             last = self.outputs[-1] if self.outputs else None
-            if last is None or last.get("name") != output.name:
+            if last is None or last.get("name") != output.name or _GAP in last:
                 self._close_stretch()
                 self.outputs.append({"output_type": "stream", "name": output.name, "text": ""})
             self._stretch.append(output.text)
@@ -146,7 +154,7 @@ def _datum(kind: str, value: Any) -> Any:
     return json.dumps(clean(value), ensure_ascii=False)
 
 
-def cap_streams(outputs: list[CellOutput], limit: int) -> tuple[list[CellOutput], int]:
+def cap_streams(outputs: list[CellOutput], limit: int) -> tuple[list[CellOutput], LeftOut]:
     """Shorten what a cell holds of streams to its beginning and its end, and clean it.
 
     Args:
@@ -154,27 +162,46 @@ def cap_streams(outputs: list[CellOutput], limit: int) -> tuple[list[CellOutput]
         limit: Characters of all its streams together that are kept; half of them from the beginning.
 
     Returns:
-        The outputs that are left, and how many characters were left out.
+        The outputs that have something left, and what was left out, what an excerpt leaves out included: where one
+        does, the gap is there.
     """
-    total = sum(len(output["text"]) for output in outputs if output["output_type"] == "stream")
+    streams = [output for output in outputs if output["output_type"] == "stream"]
+    total = sum(len(stream["text"]) for stream in streams)
     head, tail = (total, total) if total <= limit else (limit // 2, total - (limit - limit // 2))
-    kept: list[CellOutput] = []
+    holder: CellOutput | None = None
+    gone = LeftOut()
     at = 0
+    for stream in streams:
+        if _GAP in stream:
+            gone += stream.pop(_GAP)
+            head, tail = (min(head, at), max(tail, at)) if total > limit else (at, at)
+            holder = stream if head == tail else None
+        at += len(stream["text"])
+    cuts = []
+    at = 0
+    for stream in streams:
+        text, first, second = stream["text"], max(0, head - at), max(0, tail - at)
+        gone += LeftOut(len(text[first:second]), text.count("\n", first, second))
+        holder = holder or (stream if first < len(text) and first < second else None)
+        cuts.append((stream, text[:first], text[second:]))
+        at += len(text)
+    for stream, beginning, end in cuts:
+        stream["text"] = clean_text(beginning + (_note(gone) if stream is holder else "") + end)
+    return _merged(output for output in outputs if output.get("text") != ""), gone
+
+
+def _merged(outputs: Iterable[CellOutput]) -> list[CellOutput]:
+    """Join what a gap and its note have parted."""
+    merged: list[CellOutput] = []
     for output in outputs:
-        if output["output_type"] == "stream":
-            text = output["text"]
-            output["text"] = clean_text(_cut(text, head - at, tail - at))
-            at += len(text)
-            if not output["text"]:
-                continue
-        kept.append(output)
-    return kept, tail - head
+        last = merged[-1] if merged else {}
+        if "text" in output and last.get("name") == output["name"]:
+            last["text"] += output["text"]
+        else:
+            merged.append(output)
+    return merged
 
 
-def _cut(text: str, head: int, tail: int) -> str:
-    """Keep of one stretch what lies before `head` and from `tail` on, with a note where the gap begins."""
-    if head >= tail:
-        return text
-    left_out = f"{tail - head:,} characters are left out of this notebook; the journal beside it has them"
-    note = f"\n[… {left_out} …]\n" if 0 <= head < len(text) else ""
-    return text[: max(0, head)] + note + text[max(0, tail) :]
+def _note(left_out: LeftOut) -> str:
+    where = left_out.file or "the journal beside it"
+    return f"\n[… {left_out} are left out of this notebook; {where} has them …]\n"

@@ -220,7 +220,7 @@ def snapshot(transcript: Transcript) -> Transcript:
                 replace(
                     turn,
                     notes=list(turn.notes),
-                    blocks=[replace(record, outputs=list(record.outputs)) for record in turn.blocks],
+                    blocks=[replace(record, outputs=record.outputs.copy()) for record in turn.blocks],
                 )
                 for turn in run.turns
             ],

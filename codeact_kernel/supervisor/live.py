@@ -16,6 +16,7 @@ from codeact_kernel.events import BlockFinished, BlockOutput, BlockQueued, Block
 from codeact_kernel.protocols import Observer
 from codeact_kernel.supervisor.deadline import Ending
 from codeact_kernel.supervisor.output import OutputLog
+from codeact_kernel.supervisor.shelf import Shelf
 
 State = Literal["waiting", "running"]
 
@@ -49,16 +50,23 @@ class BlockWatch:
         timeout: Seconds from its first line of code, or None for no limit.
         emit: Gets the block's events.
         wall: The time in seconds since the epoch.
+        shelf: Where a long output goes.
     """
 
     def __init__(
-        self, job: Job, turn: int, timeout: float | None, emit: Observer, wall: Callable[[], float]
+        self,
+        job: Job,
+        turn: int,
+        timeout: float | None,
+        emit: Observer,
+        wall: Callable[[], float],
+        shelf: Shelf,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.job = job
         self.turn = turn
         self.timeout = timeout
-        self.log = OutputLog()
+        self.log = OutputLog(lambda: shelf.place(job.id), shelf.shown)
         self.began: asyncio.Future[float] = loop.create_future()
         """Done when the first line of code runs; its result is the loop's time of that moment."""
         self.asked: asyncio.Future[Ending] = loop.create_future()
@@ -86,9 +94,9 @@ class BlockWatch:
         self.log.add(output)
         self._emit(BlockOutput(self.job.id, output, late=self.ended.done()))
 
-    def report(self, text: str, current: float) -> None:
+    def report(self, text: str, current: float, more: tuple[Output, ...] = ()) -> None:
         """Emit a heartbeat with the output that is new."""
-        self._emit(Heartbeat(self.job.id, text, current))
+        self._emit(Heartbeat(self.job.id, text, current, more))
 
     def ask(self, ending: Ending) -> None:
         """Want the block to end. The first who asks says why."""
@@ -97,11 +105,14 @@ class BlockWatch:
 
     def finish(self, outcome: Outcome) -> BlockResult:
         """End the block: makes its result, lets go those who wait for it, and emits `BlockFinished`."""
+        tape = self.log.tape
+        if tape.error is not None:
+            outcome = replace(outcome, notes=(*outcome.notes, _unwritten(tape.lost, tape.error)))
         result = BlockResult(
             self.job.id,
             self.job.block,
             replace(outcome, lane=outcome.lane or self._lane),
-            self.log.joined(),
+            self.log.outputs(),
             self._queued,
             self._started,
             self._wall(),
@@ -124,3 +135,7 @@ class BlockWatch:
             deadline=None if self._started is None or self.timeout is None else self._started + self.timeout,
             last_line=self.log.last_line,
         )
+
+
+def _unwritten(lost: int, error: OSError) -> str:
+    return f"{lost:,} characters of its output are lost, because they could not be written: {error.strerror or error}"

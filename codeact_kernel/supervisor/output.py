@@ -1,17 +1,20 @@
 """What one block has put out, kept whole.
 
-Comes in: a block's outputs, one after the other, until its end and after. Goes out: the outputs with their
-streams joined (for the result), all of it as one text (for `self.output`), what is new since a mark (for
-heartbeats) and the last line (for progress displays). Everything is kept in memory, and only here: a log that
-spills to disk would replace this one class.
+Comes in: a block's outputs, one after the other, until its end and after. Goes out: the outputs, a long middle of
+them left out (for the result); all of it as one text, of any length and in pages (for `self.output`); what is new
+since a mark (for heartbeats); the last line (for progress displays). A long text lies in a file, so that a block
+may print what it likes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from codeact_kernel.blocks import DisplayOutput, ErrorOutput, Output, ResultOutput, StreamOutput
+from codeact_kernel.blocks import DisplayOutput, ErrorOutput, LeftOut, Output, ResultOutput, StreamOutput
+from codeact_kernel.excerpt import Excerpt
+from codeact_kernel.supervisor.tape import Tape
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """Terminal control sequences: CSI and OSC, as ECMA-48 defines them."""
@@ -20,58 +23,78 @@ _LINE_LIMIT = 200
 """Characters of the last line that a progress display gets; ours, about two terminal lines."""
 
 _TAIL = 8 * _LINE_LIMIT
-"""Characters that are looked through for the last line; ours, so that a display can ask often."""
+"""Characters that are looked through for the last line."""
 
-_LAST_PIECES = 50
-"""Outputs that are looked through for the last line; a block that prints a character at a time has many."""
+_BEAT_END = 16_384
+"""Characters of what is new that a heartbeat gets from each end of it; a model reads a twentieth of that."""
+
+Mark = tuple[int, int]
+"""A place in the text: characters and lines before it."""
 
 
 class OutputLog:
-    """Everything that one block has put out, in order."""
+    """Everything that one block has put out, in order.
 
-    def __init__(self) -> None:
-        self._outputs: list[Output] = []
+    Args:
+        place: Makes the file of a long text.
+        shown: How to call that file to a reader, if it stays.
+    """
+
+    def __init__(self, place: Callable[[], Path], shown: Callable[[Path | None], str | None]) -> None:
+        self.tape = Tape(place)
+        """All of it as one text; what `clear_output` cleared is still there."""
+        self._shown = shown
+        self._excerpt = Excerpt()
+        self._tail = ""
+        self._at_line_start = True
 
     def add(self, output: Output) -> None:
         """Append an output."""
-        self._outputs.append(output)
+        self._excerpt.add(output)
+        piece = _piece(output, self._at_line_start)
+        if piece:
+            self._at_line_start = piece.endswith("\n")
+            self._tail = (self._tail + piece[-_TAIL:])[-_TAIL:]
+            self.tape.append(piece)
 
     @property
-    def mark(self) -> int:
-        """Where the log ends now, for `since`. Marks are good until `joined` is called."""
-        return len(self._outputs)
+    def mark(self) -> Mark:
+        """Where the text ends now, for `since`."""
+        return self.tape.length, self.tape.lines
 
-    def since(self, mark: int) -> str:
+    def since(self, mark: Mark) -> tuple[str, tuple[Output, ...]]:
         """The text that came after a mark.
 
         Args:
-            mark: An earlier value of `mark`; 0 for everything.
-        """
-        return as_text(self._outputs[mark:])
+            mark: An earlier value of `mark`.
 
-    @property
-    def text(self) -> str:
-        """All of it as one text; what `clear_output` cleared is still there."""
-        return self.since(0)
+        Returns:
+            All of it; or where it is long its beginning, and then what is left out and its end.
+        """
+        length, lines = self.mark
+        if length - mark[0] <= 2 * _BEAT_END:
+            return self.tape.read(mark[0]), ()
+        head = self.tape.read(mark[0], mark[0] + _BEAT_END)
+        tail = self.tape.read(length - _BEAT_END)
+        left_out = LeftOut(
+            length - mark[0] - len(head) - len(tail),
+            lines - mark[1] - head.count("\n") - tail.count("\n"),
+            file=self._shown(self.tape.path),
+        )
+        return head, (left_out, StreamOutput("stdout", tail))
 
     @property
     def last_line(self) -> str:
         """The last line that is not blank, without control sequences, shortened to 200 characters."""
-        tail = ""
-        for output in reversed(self._outputs[-_LAST_PIECES:]):
-            tail = as_text([output])[-_TAIL:] + tail
-            if len(tail) >= _TAIL:
-                break
-        for line in reversed(tail.splitlines()):
+        for line in reversed(self._tail.splitlines()):
             shown = "".join(char for char in _CONTROL.sub("", line) if char.isprintable()).strip()
             if shown:
                 return shown[:_LINE_LIMIT]
         return ""
 
-    def joined(self) -> tuple[Output, ...]:
-        """Join the pieces of each stretch of a stream, let go of the pieces, and return what there is."""
-        self._outputs = _join(self._outputs)
-        return tuple(self._outputs)
+    def outputs(self) -> tuple[Output, ...]:
+        """The outputs, with the pieces of each stretch of a stream joined, and a long middle left out."""
+        return self._excerpt.outputs(self._shown(self.tape.path))
 
 
 def as_text(outputs: Sequence[Output]) -> str:
@@ -84,15 +107,17 @@ def as_text(outputs: Sequence[Output]) -> str:
     pieces: list[str] = []
     at_line_start = True
     for output in outputs:
-        if isinstance(output, StreamOutput):
-            piece = output.text
-        elif line := _line(output):
-            piece = line + "\n" if at_line_start else f"\n{line}\n"
-        else:
-            continue
+        piece = _piece(output, at_line_start)
         pieces.append(piece)
         at_line_start = piece.endswith("\n") if piece else at_line_start
     return "".join(pieces)
+
+
+def _piece(output: Output, at_line_start: bool) -> str:
+    if isinstance(output, StreamOutput):
+        return output.text
+    line = _line(output)
+    return line and f"{'' if at_line_start else chr(10)}{line}\n"
 
 
 def _line(output: Output) -> str:
@@ -101,19 +126,4 @@ def _line(output: Output) -> str:
         return plain if isinstance(plain, str) else f"<{', '.join(output.data)}>" if output.data else ""
     if isinstance(output, ErrorOutput):
         return _CONTROL.sub("", "\n".join(output.traceback)) or f"{output.ename}: {output.evalue}"
-    return ""
-
-
-def _join(outputs: Sequence[Output]) -> list[Output]:
-    joined: list[Output] = []
-    stretch: list[str] = []
-    for at, output in enumerate(outputs):
-        if not isinstance(output, StreamOutput):
-            joined.append(output)
-            continue
-        stretch.append(output.text)
-        following = outputs[at + 1] if at + 1 < len(outputs) else None
-        if not (isinstance(following, StreamOutput) and following.name == output.name):
-            joined.append(StreamOutput(output.name, "".join(stretch)))
-            stretch = []
-    return joined
+    return f"[{output} left out]" if isinstance(output, LeftOut) else ""

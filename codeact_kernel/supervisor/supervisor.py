@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, format_duration
 from codeact_kernel.errors import KernelDied, KernelError, ToolError
@@ -25,6 +26,13 @@ from codeact_kernel.supervisor.deadline import Ending, stop, until_due
 from codeact_kernel.supervisor.heartbeat import beat
 from codeact_kernel.supervisor.live import BlockWatch, LiveBlock
 from codeact_kernel.supervisor.order import wait_for_order
+from codeact_kernel.supervisor.shelf import Shelf
+from codeact_kernel.supervisor.tape import Tape
+
+T = TypeVar("T")
+
+_PAGE = 1_000_000
+"""Characters of one page."""
 
 _LOST_SHOWN = 40
 """Lost names that are told by name; ours, about 200 tokens."""
@@ -53,6 +61,7 @@ class Supervisor:
         emit: Gets every event, at once and in order.
         wall: The time in seconds since the epoch.
         settings: Timeouts and intervals.
+        folder: Where outputs that are too long for memory go; None for a temporary folder.
     """
 
     def __init__(
@@ -62,6 +71,7 @@ class Supervisor:
         *,
         wall: Callable[[], float] = time.time,
         settings: SupervisorSettings | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._runners = runners
         self._emit = emit
@@ -73,8 +83,11 @@ class Supervisor:
         self._lives: set[asyncio.Task[None]] = set()
         self._runs: dict[str, asyncio.Task[Outcome]] = {}
         self._stack = AsyncExitStack()
+        self.shelf = Shelf(folder)
+        """Where long outputs go; its folder may be set at any time, and counts for what gets long from then on."""
 
     async def __aenter__(self) -> Self:
+        self._stack.callback(self.shelf.close)
         self._stack.callback(self._close_all)
         self._group = await asyncio.TaskGroup().__aenter__()
         self._stack.push_async_exit(self._close_group)
@@ -99,7 +112,7 @@ class Supervisor:
         timeout = job.block.timeout
         if timeout is None and isinstance(job.block, CodeBlock):
             timeout = self._settings.default_timeout
-        watch = BlockWatch(job, turn, timeout, self._emit, self._wall)
+        watch = BlockWatch(job, turn, timeout, self._emit, self._wall, self.shelf)
         self._watches[job.id] = self._latest[job.name] = watch
         life = self._group.create_task(self._live(watch, before), name=f"life of block {job.id}")
         self._lives.add(life)
@@ -127,18 +140,45 @@ class Supervisor:
             await asyncio.wait(self._lives)
 
     def output(self, name: str) -> str:
-        """All that a block has put out so far, late output included, as one text.
+        """All that a block has put out so far, late output included, as one text, however long.
 
         Args:
             name: A block's id; of a reused id the latest.
 
         Raises:
-            ToolError: If no block has that id. It is code of the model that asks.
+            ToolError: If no block has that id, or if the file that holds its output is gone.
         """
-        if watch := self._find(name):
-            return watch.log.text
-        known = ", ".join(self._latest) or "none yet"
-        raise ToolError(f"there is no block {name!r}; blocks so far: {known}")
+        return self._read(name, lambda tape: tape.read())
+
+    def page(
+        self, name: str, start: int = 0, stop: int | None = None, *, lines: bool = False
+    ) -> dict[str, Any]:
+        """A part of what `output` gives, for a reader that wants no more at a time than it can hold.
+
+        Args:
+            name: As in `output`.
+            start: The first character.
+            stop: The first character after it; None for the end.
+            lines: Whether start and stop count lines instead.
+
+        Returns:
+            "text": the part, or a beginning of it of at most a million characters; "start" and "stop": the whole
+            part in characters; "length" and "lines": characters and line ends of all there is.
+
+        Raises:
+            ToolError: As in `output`.
+        """
+        return self._read(name, lambda tape: _page(tape, start, stop, lines))
+
+    def _read(self, name: str, read: Callable[[Tape], T]) -> T:
+        watch = self._find(name)
+        if watch is None:
+            known = ", ".join(self._latest) or "none yet"
+            raise ToolError(f"there is no block {name!r}; blocks so far: {known}")
+        try:
+            return read(watch.log.tape)
+        except OSError as error:
+            raise ToolError(f"the output of {name!r} can no longer be read: {error}") from None
 
     @property
     def live(self) -> list[LiveBlock]:
@@ -243,3 +283,10 @@ def _left_behind(grace: float) -> str:
         f"it did not react to interrupts for {format_duration(grace)} and its code still runs; "
         "what it puts out from now on is late output"
     )
+
+
+def _page(tape: Tape, start: int, stop: int | None, lines: bool) -> dict[str, Any]:
+    first, last = (tape.line(start), None if stop is None else tape.line(stop)) if lines else (start, stop)
+    end = tape.length if last is None else min(last, tape.length)
+    text = tape.read(first, min(end, first + _PAGE))
+    return {"text": text, "start": first, "stop": end, "length": tape.length, "lines": tape.lines}

@@ -41,7 +41,8 @@ class Host:
                     raise
             return f"<{args[0]}>"
         if name == "self.output":
-            return f"output of {args[0]}"
+            text = f"output of {args[0]}"
+            return {"text": text, "start": 0, "stop": len(text), "length": len(text), "lines": 0}
         if name == "self.cancel":
             return True
         raise ValueError(f"{name} is out of order")

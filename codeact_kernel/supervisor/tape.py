@@ -1,0 +1,132 @@
+"""A text that only grows, of any length.
+
+Comes in: pieces of text. Goes out: any part of it, by characters, and where a line begins. A short text lies in
+memory; once it is long all but its end lies in a file, as plain UTF-8 that any editor opens.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+IN_MEMORY = 2**20
+"""Characters up to which a text stays in memory."""
+SECTION = 2**16
+"""Characters that are read from the file together."""
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+class Tape:
+    """Keeps a text.
+
+    Args:
+        place: Makes the file in which it goes on once it is long; may raise an `OSError`.
+    """
+
+    def __init__(self, place: Callable[[], Path]) -> None:
+        self._place = place
+        self.path: Path | None = None
+        """The file, where there is one."""
+        self.error: OSError | None = None
+        """Why the rest could not be written, if it could not."""
+        self.lost = 0
+        """Characters that are gone because of it."""
+        self._starts = [0]
+        """The first character of each section, and of what is not written yet."""
+        self._bytes = [0]
+        self._lines = [0]
+        self._recent: list[str] = []
+        self.length = 0
+        """Characters."""
+        self.lines = 0
+        """Line ends."""
+
+    def append(self, text: str) -> None:
+        """Add to the end.
+
+        Args:
+            text: The piece. Halves of surrogate pairs, which no file holds, become replacement marks.
+        """
+        if self.error is not None:
+            self.lost += len(text)
+            return
+        self._recent.append(text)
+        self.length += len(text)
+        self.lines += text.count("\n")
+        if self.length - self._starts[-1] >= (IN_MEMORY if self.path is None else SECTION):
+            self.write()
+
+    def read(self, start: int = 0, stop: int | None = None) -> str:
+        """Read a part.
+
+        Args:
+            start: Its first character.
+            stop: The first character after it; None for all there is.
+
+        Raises:
+            OSError: If somebody has taken the file away.
+        """
+        stop = self.length if stop is None else min(stop, self.length)
+        pieces = []
+        at = max(0, start)
+        while at < stop:
+            section = bisect_right(self._starts, at) - 1
+            first, text = self._starts[section], self._section(section)
+            pieces.append(text[at - first : stop - first])
+            at = first + len(text)
+        return "".join(pieces)
+
+    def line(self, number: int) -> int:
+        """Where a line begins.
+
+        Args:
+            number: The line, counted from 0.
+
+        Returns:
+            Its first character; the end of the text where it has no such line.
+        """
+        if number <= 0:
+            return 0
+        if number > self.lines:
+            return self.length
+        section = bisect_right(self._lines, number - 1) - 1
+        at, text = -1, self._section(section)
+        for _ in range(number - self._lines[section]):
+            at = text.index("\n", at + 1)
+        return self._starts[section] + at + 1
+
+    def write(self) -> None:
+        """Write to the file what is only in memory. Where that fails it stays there, and what follows is lost."""
+        text = _HALVES.sub("\ufffd", "".join(self._recent))
+        sections = [text[at : at + SECTION] for at in range(0, len(text), SECTION)]
+        encoded = [section.encode() for section in sections]
+        try:
+            self.path = self.path or self._place()
+            with self.path.open("ab") as file:
+                file.writelines(encoded)
+        except OSError as error:
+            self.error = error
+            with suppress(OSError):
+                os.truncate(self.path or "", self._bytes[-1])
+            if not self._bytes[-1]:
+                self.path = None
+            return
+        for section, written in zip(sections, encoded, strict=True):
+            self._starts.append(self._starts[-1] + len(section))
+            self._bytes.append(self._bytes[-1] + len(written))
+            self._lines.append(self._lines[-1] + section.count("\n"))
+        self._recent = []
+
+    def _section(self, number: int) -> str:
+        if number == len(self._starts) - 1:
+            if len(self._recent) > 1:
+                self._recent = ["".join(self._recent)]
+            return self._recent[0] if self._recent else ""
+        assert self.path is not None
+        with self.path.open("rb") as file:
+            file.seek(self._bytes[number])
+            return file.read(self._bytes[number + 1] - self._bytes[number]).decode()
