@@ -109,7 +109,7 @@ def test_requests_sent_at_once_run_in_order_also_across_lanes(client):
     ]
     ids = [client.execute(code) for code in codes]
     replies = {}
-    while len(replies) < len(ids):
+    while not replies.keys() >= set(ids):
         message = client.get_shell_msg(timeout=10)
         replies[message["parent_header"]["msg_id"]] = message["content"]
     assert [replies[i]["execution_count"] for i in ids] == [1, 2, 3, 4, 5]
@@ -124,7 +124,7 @@ def test_requests_sent_at_once_run_in_order_also_across_lanes(client):
 def test_an_error_aborts_what_the_client_has_queued_behind_it(client):
     ids = [client.execute(code) for code in ("import time\ntime.sleep(0.3)\n1/0", "x = 1", "x = 2")]
     replies = {}
-    while len(replies) < len(ids):
+    while not replies.keys() >= set(ids):
         message = client.get_shell_msg(timeout=10)
         replies[message["parent_header"]["msg_id"]] = message["content"]["status"]
     assert [replies[i] for i in ids] == ["error", "aborted", "aborted"]
@@ -203,6 +203,8 @@ def test_a_subshell_answers_while_the_main_shell_sleeps(client):
     message["header"]["subshell_id"] = subshell
     client.shell_channel.send(message)
     reply = client.get_shell_msg(timeout=10)
+    while reply["msg_type"] != "execute_reply":
+        reply = client.get_shell_msg(timeout=10)
     assert reply["parent_header"]["msg_id"] == message["header"]["msg_id"]
     assert reply["content"]["status"] == "ok"
 
