@@ -29,8 +29,9 @@ DATA = 32 * 2**20
 """Characters of displays that are kept whole: some hundred pictures."""
 DATA_END = 8 * 2**20
 """Characters of displays that are kept at each end of more."""
-EACH = 200
-"""Characters that an output counts for besides what is in it."""
+EACH = 8000
+"""Characters that an output counts for besides what is in it: four thousand in one cell are the most that anybody
+gets through, and shortening more would stop the loop for a moment."""
 SHORT = 16_384
 """Characters up to which a piece of a stream is joined to what follows it. Joining copies: a flood of lines that
 were all joined into one text would stop the loop for minutes."""

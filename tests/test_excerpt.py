@@ -62,32 +62,36 @@ def test_clearing_after_something_was_left_out_lets_go_of_it(monkeypatch):
 
 
 def test_of_many_updates_of_one_display_only_the_last_few_are_kept(monkeypatch):
-    monkeypatch.setattr(excerpt, "DATA", 100_000)
+    monkeypatch.setattr(excerpt, "DATA", 400_000)
     made = Excerpt([display("0", "bar")])
     for n in range(10_000):
         made.add(display(f"{n}", "bar", update=True))
     outputs = made.outputs()
-    assert len(outputs) < 1000
+    assert len(outputs) < 100
     assert outputs[0].update is False
     assert int(outputs[0].data["text/plain"]) + len(outputs) - 1 == 9999
     assert outputs[-1].data["text/plain"] == "9999"
 
 
-def test_twenty_thousand_displays_are_kept():
+def test_three_thousand_displays_are_kept_and_of_twenty_thousand_both_ends():
     displays = [display(f"{n:01000}") for n in range(20_000)]
-    assert list(Excerpt(displays)) == displays
+    assert list(Excerpt(displays[:3000])) == displays[:3000]
+    kept = list(Excerpt(displays))
+    assert kept[:900] == displays[:900]
+    assert kept[-900:] == displays[-900:]
+    assert sum(output.outputs if isinstance(output, LeftOut) else 1 for output in kept) == 20_000
 
 
 def test_of_too_many_displays_the_middle_is_left_out_and_counted(monkeypatch):
-    monkeypatch.setattr(excerpt, "DATA", 100_000)
-    monkeypatch.setattr(excerpt, "DATA_END", 20_000)
+    monkeypatch.setattr(excerpt, "DATA", 400_000)
+    monkeypatch.setattr(excerpt, "DATA_END", 62_000)
     displays = [display(f"{n:0800}") for n in range(1000)]
     outputs = list(Excerpt(displays))
     at = next(at for at, output in enumerate(outputs) if isinstance(output, LeftOut))
-    assert outputs[:at] == displays[:20]
+    assert outputs[:at] == displays[:7]
     after = len(outputs) - at - 1
     assert outputs[at + 1 :] == displays[-after:]
-    assert outputs[at] == LeftOut(outputs=1000 - 20 - after)
+    assert outputs[at] == LeftOut(outputs=1000 - 7 - after)
 
 
 pieces = st.one_of(
@@ -100,7 +104,7 @@ pieces = st.one_of(
 @given(st.lists(pieces, max_size=60))
 def test_nothing_is_left_out_uncounted(outputs):
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"TEXT": 100, "TEXT_END": 20, "DATA": 3000, "DATA_END": 900}.items():
+        for name, value in {"TEXT": 100, "TEXT_END": 20, "DATA": 120_000, "DATA_END": 40_000}.items():
             patch.setattr(excerpt, name, value)
         kept = list(Excerpt(outputs))
     left_out = sum((o for o in kept if isinstance(o, LeftOut)), LeftOut())

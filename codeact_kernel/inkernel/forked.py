@@ -98,6 +98,11 @@ def become_copy() -> None:
     _copy = True
 
 
+def is_copy() -> bool:
+    """Whether this process is one. Asked with every text that is written: it costs no system call."""
+    return _copy
+
+
 def leave_if_copy(error: BaseException | None = None) -> None:
     """End a copy that leaves the block's code, with the exit code of an ordinary Python process.
 

@@ -33,8 +33,8 @@ DELAY = 0.05
 """Seconds for which text may wait for more, as long as the block runs."""
 FULL = 2**20
 """Characters that may wait in the queue before their writer does."""
-WINDOW = 4 * 2**20
-"""Bytes that may be on their way unconfirmed: some 10 ms at the speed of a local reader."""
+WINDOW = 8 * 2**20
+"""Bytes that may be on their way unconfirmed: some 20 ms at the speed of a local reader."""
 POLL = 0.05
 """Seconds between looks while waiting: an asynchronous exception lands only between bytecodes."""
 

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import IO
 
-MEMORY = 8 * 2**20
+MEMORY = 16 * 2**20
 """Bytes of a request's outputs that lie in memory; twice the window, so that a file is only for readers that
 have stopped."""
 LIMIT = 256 * 2**20

@@ -14,7 +14,7 @@ from contextlib import suppress
 from ipykernel.iostream import OutStream
 
 from codeact_kernel.inkernel.capture import stream_target
-from codeact_kernel.inkernel.forked import LineWriter, flush_c
+from codeact_kernel.inkernel.forked import LineWriter, flush_c, is_copy
 from codeact_kernel.inkernel.pipes import READER, Pipe
 from codeact_kernel.inkernel.request import Request, current
 
@@ -49,7 +49,7 @@ class BlockStream(OutStream):  # type: ignore[misc]
         """
         if not isinstance(string, str):
             raise TypeError(f"write() argument must be str, not {type(string)}")
-        if not self._is_master_process():
+        if is_copy():
             return self._in_copy().write(string)
         request = current.get()
         if request is None:
@@ -64,7 +64,7 @@ class BlockStream(OutStream):  # type: ignore[misc]
 
     def flush(self) -> None:
         """Do nothing for a request: its outbox sends by itself, in order, and nobody has to wait."""
-        if not self._is_master_process():
+        if is_copy():
             self._in_copy().flush()
         elif current.get() is None:
             super().flush()

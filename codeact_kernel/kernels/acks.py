@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 DELAY = 0.05
 """Seconds for which a confirmation may wait for more."""
-MUCH = 2**20
+MUCH = 2**21
 """Bytes after which it does not: a quarter of what the kernel lets be on its way for one request."""
 
 

@@ -42,8 +42,11 @@ class Tape:
         self._recent: list[str] = []
         self.length = 0
         """Characters."""
-        self.lines = 0
+
+    @property
+    def lines(self) -> int:
         """Line ends."""
+        return self._lines[-1] + sum(text.count("\n") for text in self._recent)
 
     def append(self, text: str) -> None:
         """Add to the end.
@@ -56,7 +59,6 @@ class Tape:
             return
         self._recent.append(text)
         self.length += len(text)
-        self.lines += text.count("\n")
         if self.length - self._starts[-1] >= (IN_MEMORY if self.path is None else SECTION):
             self.write()
 
@@ -101,9 +103,9 @@ class Tape:
 
     def write(self) -> None:
         """Write to the file what is only in memory. Where that fails it stays there, and what follows is lost."""
-        text = _HALVES.sub("\ufffd", "".join(self._recent))
+        text = "".join(self._recent)
         sections = [text[at : at + SECTION] for at in range(0, len(text), SECTION)]
-        encoded = [section.encode() for section in sections]
+        encoded = [_encoded(section) for section in sections]
         try:
             self.path = self.path or self._place()
             with self.path.open("ab") as file:
@@ -130,3 +132,10 @@ class Tape:
         with self.path.open("rb") as file:
             file.seek(self._bytes[number])
             return file.read(self._bytes[number + 1] - self._bytes[number]).decode()
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _HALVES.sub("\ufffd", text).encode()
