@@ -10,7 +10,7 @@ import asyncio
 import io
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -51,10 +51,12 @@ class PromptScreen(TerminalScreen):
             refresh_interval=REFRESH,
             output=create_output(stdout=sys.stderr),
         )
+        self._typed: asyncio.Queue[str | None] = asyncio.Queue()
         self._stderr = sys.stderr
         self._printing = ExitStack()
 
     async def __aenter__(self) -> Self:
+        self._reading = asyncio.get_running_loop().create_task(self._read(), name="what is typed")
         printed = Printed(lambda text: self.show(Text(clean(text))))
         self._printing.enter_context(redirect_stdout(printed))
         self._printing.enter_context(redirect_stderr(printed))
@@ -64,6 +66,9 @@ class PromptScreen(TerminalScreen):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._printing.close()
+        self._reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._reading
 
     async def line(self) -> str | None:
         """Wait for a line that answers no question.
@@ -71,14 +76,21 @@ class PromptScreen(TerminalScreen):
         Returns:
             The line, or None after Ctrl-D.
         """
-        while True:
-            try:
-                typed = await self._session.prompt_async(handle_sigint=False, set_exception_handler=False)
-            except EOFError:
-                typed = None
-            if self.question is None:
-                return typed
-            self.answer(typed)
+        return await self._typed.get()
+
+    async def _read(self) -> None:
+        """Read lines from the start, also before anybody wants them: the terminal would echo them itself."""
+        try:
+            while True:
+                line = await self._session.prompt_async(handle_sigint=False, set_exception_handler=False)
+                if self.question is None:
+                    self._typed.put_nowait(line)
+                else:
+                    self.answer(line)
+        except EOFError:
+            self.answer(None)
+        finally:
+            self._typed.put_nowait(None)
 
     def show(self, *what: RenderableType) -> None:
         """Show something that stays, above the line on which the user types."""

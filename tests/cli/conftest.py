@@ -124,11 +124,11 @@ class Terminal:
         self._seen = 0
         pid, self._fd = pty.fork()
         if pid == 0:
-            os.environ |= {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
-            # The first thing that the child does, so that nothing is ever drawn for another size.
+            # Before anything is drawn; and with our environment, not that of C, in which libraries leave COLUMNS.
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+            env = os.environ | {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
             os.dup2(stdout, 1)
-            os.execv(COMMAND[0], [*COMMAND, *map(str, arguments)])
+            os.execve(COMMAND[0], [*COMMAND, *map(str, arguments)], env)
         self.pid = pid
         self.code = None
 

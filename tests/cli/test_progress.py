@@ -211,6 +211,18 @@ def test_a_run_is_told_in_the_order_in_which_it_happens():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+def test_blocks_are_no_prose_whatever_the_protocol(protocol):
+    watching = Watching(protocol)
+    block = CodeBlock("look()", id="a")
+    call = '{"name": "run_code", "arguments": {"id": "a", "code": "look()"}}\n' if protocol == "json" else ""
+    watching.reply("First I look.\n" + call)
+    watching.tell(
+        BlockQueued(1, "a", block, 1.0), Appended(1, Reply(1, "", (Prose("First I look.\n"), block)))
+    )
+    assert watching.stays == "\nFirst I look.\n▸ a\n  look()\n"
+
+
 def test_an_answer_is_shown_while_it_is_written_and_left_to_stdout_when_it_is_one():
     watching = Watching()
     watching.reply("It is 42.")

@@ -29,11 +29,14 @@ def test_the_prompt_is_shown_without_a_task_a_key_or_a_kernel(codeact, place, pr
     assert list(place.glob(".codeact")) == []
 
 
-def test_a_module_of_the_current_folder_is_found_but_never_before_an_installed_one(codeact, place):
+def test_a_module_of_the_current_folder_is_found_but_never_before_an_installed_one(
+    codeact, place, monkeypatch
+):
+    monkeypatch.delitem(sys.modules, "tabnanny", raising=False)
     (place / "only_here.py").write_text('def mine():\n    """Mine."""\n')
-    (place / "json.py").write_text('def theirs():\n    """Theirs."""\n')
+    (place / "tabnanny.py").write_text('def not_theirs():\n    """Not that of Python."""\n')
     assert "- mine(): Mine." in codeact("run", "--show-prompt", "--tools", "only_here").out
-    assert "theirs" not in codeact("run", "--show-prompt", "--tools", "json").out
+    assert "not_theirs" not in codeact("run", "--show-prompt", "--tools", "tabnanny").out
 
 
 def test_the_settings_of_the_workspace_hold_and_the_command_line_goes_over_them(codeact, place):
