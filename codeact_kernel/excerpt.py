@@ -94,6 +94,12 @@ class Excerpt:
     def __iter__(self) -> Iterator[Output]:
         return iter(self.outputs())
 
+    def __len__(self) -> int:
+        return len(self.outputs())
+
+    def __getitem__(self, index: int) -> Output:
+        return self.outputs()[index]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Excerpt) and self.outputs() == other.outputs()
 
