@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from codeact_kernel.messages import Usage
+
 Lane = Literal["main", "async", "worker"]
 Status = Literal["ok", "error", "timeout", "cancelled", "rejected", "skipped", "died"]
 FaultKind = Literal["cut", "unclosed", "invented", "attribute", "duplicate", "empty", "call"]
@@ -49,6 +51,8 @@ class AgentBlock:
     timeout: float | None = None
     heartbeat: float | None = None
     after: tuple[str, ...] | None = None
+    by: str | None = None
+    """The block whose code has started it, and reads its answer; None where the model's reply has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,8 @@ class Outcome:
     """What the namespace holds now."""
     missing: int = 0
     """Output messages that were announced and never came."""
+    usage: Usage = field(default_factory=Usage)
+    """What a sub-agent's calls of models came to, those of its own sub-agents included."""
 
 
 @dataclass(frozen=True, slots=True)

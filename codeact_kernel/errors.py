@@ -113,6 +113,10 @@ class KernelStartTimeout(KernelError):
     """A kernel did not answer within the time that it was given to start."""
 
 
+SHOWN = 40
+"""Lost names that are told by name; ours, about 200 tokens."""
+
+
 class KernelDied(KernelError):
     """A kernel's process has ended.
 
@@ -126,6 +130,14 @@ class KernelDied(KernelError):
         super().__init__(message)
         self.returncode = returncode
         self.lost = lost
+
+    @property
+    def loss(self) -> str:
+        """The lost names as a sentence with a space before it; empty where there are none."""
+        if not self.lost:
+            return ""
+        more = f" and {len(self.lost) - SHOWN} more" if len(self.lost) > SHOWN else ""
+        return f" These names are gone: {', '.join(self.lost[:SHOWN])}{more}."
 
 
 class KernelLost(KernelError):

@@ -139,6 +139,18 @@ class BlockStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockHeld:
+    """A block cannot go on, because another one's synchronous code holds the lane that both run in.
+
+    Its deadline stands still meanwhile.
+    """
+
+    id: str
+    by: str
+    """The other block."""
+
+
+@dataclass(frozen=True, slots=True)
 class BlockOutput:
     """A block put something out; `late` when it had ended already (its threads and tasks go on)."""
 
@@ -194,6 +206,14 @@ class ToolReturned:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelUsed:
+    """A tool has asked a model of its own; what that used counts to the run."""
+
+    model: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """The run is over."""
 
@@ -214,12 +234,14 @@ Event = (
     | Appended
     | BlockQueued
     | BlockStarted
+    | BlockHeld
     | BlockOutput
     | Heartbeat
     | BlockFinished
     | NoteReceived
     | ToolCalled
     | ToolReturned
+    | ModelUsed
     | RunEnded
 )
 

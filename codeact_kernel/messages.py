@@ -23,6 +23,37 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageLimits:
+    """What an image may be on its way to a model, a larger one is scaled down before; and how the model counts.
+
+    The defaults are the size that Anthropic's page on vision recommends, and a little less than the 5 MiB that its API
+    takes; others take more. What an endpoint scales by itself it tells places of in pixels that nobody else knows.
+    """
+
+    side: int = 1568
+    """Pixels of the long side."""
+    pixels: int = 1_150_000
+    """Pixels in all."""
+    bytes: int = 5_000_000
+    """Bytes, as base64."""
+    grid: int | None = None
+    """Into how many steps the model divides each side when it tells places, 1000 for Gemini; None for pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """An image in a message."""
+
+    label: str
+    """What stands before it, so that the text can speak of it."""
+    media_type: str
+    """"image/png" or "image/jpeg"."""
+    data: bytes = field(repr=False)
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One chat message."""
 
@@ -32,6 +63,8 @@ class Message:
     """Calls that an assistant message made."""
     tool_call_id: str | None = None
     """Which call a tool message answers."""
+    images: tuple[ImagePart, ...] = ()
+    """Images that a user message shows, before its text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,15 @@ class Watcher(Protocol):
     def started(self, lane: str, at: float) -> None:
         """The first line of code runs, in this lane, at this time (seconds since the epoch)."""
 
+    def held(self, by: str | None) -> None:
+        """Another job's code (its id) keeps it from going on, or no longer does (None)."""
+
     def output(self, output: Output) -> None:
         """The job put something out. Also called after its end, for late output."""
+
+
+LAST = 99
+"""The insistence of the last interrupt."""
 
 
 class Runner(Protocol):
@@ -149,13 +156,17 @@ class Runner(Protocol):
             watcher: Who hears of its start and its outputs.
         """
 
-    async def interrupt(self, job_id: str) -> None:
+    async def interrupt(self, job_id: str, insistence: int = 0) -> None:
         """Interrupt one job, running or still waiting.
 
-        Contract: does not wait for its end; may be repeated; a job that has ended already is no error.
+        Contract: the supervisor calls it again and again, at shorter intervals first, until `run` has returned;
+        the last time with `LAST`, after which `run` returns within a second whatever the job's code does, or the
+        supervisor leaves the job behind. Need not wait for the job's end; may be cancelled at any await; a job that
+        has ended already is no error. What it took is told in the outcome.
 
         Args:
             job_id: The job's settled id.
+            insistence: How often it was interrupted before, or `LAST`.
         """
 
 

@@ -17,6 +17,7 @@ from codeact_kernel.events import (
     BlockStarted,
     Entry,
     Event,
+    ModelUsed,
     NoteReceived,
     Reply,
     RunEnded,
@@ -118,6 +119,9 @@ class Transcript:
                 record.late += event.late
             case BlockFinished():
                 self.blocks[event.result.id].result = event.result
+                self.usage += event.result.outcome.usage
+            case ModelUsed():
+                self.usage += event.usage
             case _:
                 pass
 

@@ -1,6 +1,7 @@
 """Starts the kernel: `python -m codeact_kernel.inkernel -f CONNECTION_FILE`, or this file by its path.
 
-Comes in: ipykernel's command line. Goes out: a running kernel. Started by its path, in an interpreter that does
+Comes in: ipykernel's command line. Goes out: a running kernel. With `--warm CHANNEL LIFE MODULES OPTION…` it is
+a warm parent, and a kernel in each copy of itself. Started by its path, in an interpreter that does
 not have this package, it makes only this package importable, and nothing else of the host's environment.
 """
 
@@ -18,6 +19,11 @@ if __name__ == "__main__":
         sys.modules.pop("adopt")
         sys.path[0] = ""
         adopt("codeact_kernel", str(Path(here).resolve().parent))
-    from codeact_kernel.inkernel.app import main
+    if sys.argv[1:2] == ["--warm"]:
+        from codeact_kernel.inkernel.warm import run
 
-    main()
+        run(int(sys.argv[2]), int(sys.argv[3]), sys.argv[5:], sys.argv[4].split(",") if sys.argv[4] else [])
+    else:
+        from codeact_kernel.inkernel.app import main
+
+        main()

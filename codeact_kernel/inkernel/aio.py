@@ -10,13 +10,16 @@ waits; in the lane itself, where it would block its own loop for ever, it gets a
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
 import threading
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from codeact_kernel.inkernel.request import current
+
+if TYPE_CHECKING:
+    from codeact_kernel.inkernel.lanes import Home
 
 T = TypeVar("T")
 
@@ -24,12 +27,11 @@ POLL = 0.05
 """Seconds between looks while waiting: an asynchronous exception lands only between bytecodes."""
 
 
-def adopt_asyncio(loop: asyncio.AbstractEventLoop, lane: threading.Thread) -> None:
+def adopt_asyncio(home: Callable[[], Home]) -> None:
     """Make `asyncio.run` of blocks work in every lane.
 
     Args:
-        loop: The async lane's loop.
-        lane: Its thread.
+        home: Gives the async lane's loop and its thread.
     """
     stock = asyncio.run
 
@@ -37,41 +39,83 @@ def adopt_asyncio(loop: asyncio.AbstractEventLoop, lane: threading.Thread) -> No
         """Run a coroutine to its end, in the loop that all blocks share."""
         if current.get() is None or not asyncio.iscoroutine(main):
             return stock(main, debug=debug, **options)
-        if threading.current_thread() is lane:
+        request = current.get()
+        if request is not None and request.home and request.home.thread is threading.current_thread():
             return _in_thread(stock, main, debug, options)
-        return wait_for(asyncio.run_coroutine_threadsafe(main, loop))
+        return _in_loop(home().loop, main)
 
     asyncio.run = asyncio.runners.run = run
 
 
-def wait_for(future: concurrent.futures.Future[T]) -> T:
-    """Wait for a future so that an interrupt gets through in every lane.
+class Arrival(Generic[T]):
+    """What a thread waits for, interruptibly in every lane.
 
-    Args:
-        future: What to wait for; it is cancelled when the wait is interrupted.
-
-    Returns:
-        Its result.
+    A plain lock is its signal: an exception that lands in the wait breaks nothing. In the wait of a `Condition`, which
+    futures have, one may land where the lock is not held that is released next.
     """
+
+    __slots__ = ("_there", "_what")
+
+    def __init__(self) -> None:
+        self._there = threading.Lock()
+        self._there.acquire()
+
+    def set(self, what: T) -> None:
+        """Hand it to who waits. Contract: called once."""
+        self._what = what
+        self._there.release()
+
+    def wait(self) -> T:
+        """Wait for it."""
+        while not self._there.acquire(timeout=POLL):
+            pass
+        return self._what
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in another thread's loop, and wait for its end.
+
+    With no future of `concurrent.futures` between them: an interrupt that lands while this thread takes the lock of one
+    leaves it taken, and the other thread's loop would wait for it for ever.
+    """
+    done: Arrival[asyncio.Task[T]] = Arrival()
+    started: list[asyncio.Task[T]] = []
+
+    def start() -> None:
+        started.append(loop.create_task(main))
+        started[0].add_done_callback(done.set)
+
+    def stop() -> None:
+        if started:
+            started[0].cancel()
+            # Looked at, since nobody waits for it any more.
+            started[0].add_done_callback(lambda task: task.cancelled() or task.exception())
+        else:
+            main.close()
+
     try:
-        while True:
-            done, _ = concurrent.futures.wait([future], timeout=POLL)
-            if done:
-                return future.result()
+        loop.call_soon_threadsafe(start)
+        return done.wait().result()
     except BaseException:
-        future.cancel()
+        loop.call_soon_threadsafe(stop)
         raise
 
 
 def _in_thread(stock: Any, main: Coroutine[Any, Any, T], debug: bool | None, options: dict[str, Any]) -> T:
-    future: concurrent.futures.Future[T] = concurrent.futures.Future()
+    done: Arrival[Callable[[], T]] = Arrival()
     context = contextvars.copy_context()
 
     def work() -> None:
         try:
-            future.set_result(context.run(stock, main, debug=debug, **options))
+            result = context.run(stock, main, debug=debug, **options)
         except BaseException as exception:
-            future.set_exception(exception)
+            done.set(partial(_raise, exception))
+        else:
+            done.set(lambda: result)
 
     threading.Thread(target=work, name="asyncio.run", daemon=True).start()
-    return wait_for(future)
+    return done.wait()()
+
+
+def _raise(exception: BaseException) -> Any:
+    raise exception

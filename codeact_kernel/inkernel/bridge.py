@@ -10,15 +10,17 @@ opened, and printed text can never be taken for a call. Answers are taken ahead 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from codeact_kernel.inkernel import wire
-from codeact_kernel.inkernel.aio import wait_for
-from codeact_kernel.inkernel.request import current
+from codeact_kernel.inkernel.aio import Arrival
+from codeact_kernel.inkernel.forked import is_copy
+from codeact_kernel.inkernel.largeresult import LargeResult
+from codeact_kernel.inkernel.request import Request, current
 
 
 class ToolError(Exception):
@@ -27,22 +29,52 @@ class ToolError(Exception):
     # Blocks know it by this name in their own module, and tracebacks show it so.
     __module__ = "__main__"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In another kernel it is that kernel's own class.
+        return tool_error, self.args
+
+
+def tool_error(*args: Any) -> ToolError:
+    """Make one, where a pickled one arrives."""
+    return ToolError(*args)
+
+
+class _Call(NamedTuple):
+    """A call that is waited for: in a thread, or in a loop."""
+
+    content: dict[str, Any]
+    waits: Arrival[dict[str, Any]] | asyncio.Future[dict[str, Any]]
+    loop: asyncio.AbstractEventLoop | None
+    request: Request | None
+
 
 class Bridge:
     """The kernel's end of the bridge.
 
+    What is called while the control thread is busy goes out as one message, and so do what comes back: a thousand
+    gathered calls are a few messages.
+
     Args:
-        send: Sends frames on the control channel, from any thread.
+        soon: Calls a function in the control thread, from any thread.
+        send: Sends frames on the control channel, in the control thread.
         session: Gives the kernel's session.
     """
 
-    def __init__(self, send: Callable[[list[bytes]], None], session: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        soon: Callable[[Callable[[], None]], object],
+        send: Callable[[list[bytes]], object],
+        session: Callable[[], Any],
+    ) -> None:
+        self._soon = soon
         self._send = send
         self._session = session
         self._owner: list[bytes] | None = None
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
-        self._waiting: dict[int, concurrent.futures.Future[Any]] = {}
+        self._waiting: dict[int, _Call] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._abandoned: list[int] = []
 
     def open(self, ident: list[bytes]) -> None:
         """Send calls to this identity from now on."""
@@ -62,22 +94,38 @@ class Bridge:
         Raises:
             ToolError: If it failed, if no host is there, or if an argument cannot travel.
         """
-        number, future = self._begin(name, args, kwargs or {})
+        answer: Arrival[dict[str, Any]] = Arrival()
+        number = next(self._ids)
         try:
-            return wait_for(future)
+            self._begin(number, name, args, kwargs or {}, answer, None)
+            return self._value_of(answer.wait())
         finally:
             self._end(number)
 
     async def acall(self, name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """As `call`, without blocking the loop."""
-        number, future = self._begin(name, args, kwargs or {})
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        number = next(self._ids)
         try:
-            return await asyncio.wrap_future(future)
+            self._begin(number, name, args, kwargs or {}, future, loop)
+            return self._value_of(await future)
         finally:
             self._end(number)
 
-    def take(self, msg: Any) -> bool:
-        """Take a control message if it is an answer.
+    def _value_of(self, content: dict[str, Any]) -> Any:
+        """What came back. Unpacked where it is waited for: making a frame of it takes its time."""
+        if content.get("status") != "ok":
+            raise ToolError(content.get("error") or "the tool failed and did not say why")
+        if "large" in content:
+            return LargeResult(content["large"], lambda number, start: self.call(wire.PAGE, (number, start)))
+        try:
+            return wire.unpack(content.get("value"))
+        except ValueError as error:
+            raise ToolError(f"the result cannot be read here: {error}") from None
+
+    def take(self, msg: list[bytes]) -> bool:
+        """Take a control message if it is an answer, or asks for the calls that have none.
 
         Args:
             msg: The message's frames.
@@ -85,60 +133,133 @@ class Bridge:
         Returns:
             Whether it was one; anything else is left as it was.
         """
-        if not any(wire.RETURN.encode() in bytes(frame.buffer) for frame in msg[1:6]):
+        kind = wire.kind_of(msg)
+        if kind not in (wire.RETURN, wire.CALLS_AGAIN):
             return False
-        session = self._session()
-        idents, frames = session.feed_identities(msg, copy=False)
-        if list(idents) != self._owner_frames():
+        if wire.idents_of(msg) != self._owner_frames():
             return True
-        try:
-            content = session.deserialize(frames, content=True, copy=False)["content"]
-        except Exception:
+        content = wire.content_of(self._session(), msg)
+        if content is None:
             return True
-        with self._lock:
-            future = self._waiting.pop(content["call"], None)
-        if future is not None:
-            _settle(future, content)
+        if kind == wire.CALLS_AGAIN:
+            with self._lock:
+                self._calls = [call.content for call in self._waiting.values()]
+            self._flush()
+        else:
+            self._return(content.get("returns") or [])
         return True
+
+    def _return(self, returns: list[dict[str, Any]]) -> None:
+        """Hand answers to who waits; those of one loop wake it once."""
+        of_loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], dict[str, Any]]]] = {}
+        for content in returns:
+            if content.get("status") == "note":
+                self._note(content)
+                continue
+            with self._lock:
+                call = self._waiting.pop(content["call"], None)
+            if call is None:
+                continue
+            if isinstance(call.waits, Arrival):
+                call.waits.set(content)
+            elif call.loop is not None:
+                of_loops.setdefault(call.loop, []).append((call.waits, content))
+        for loop, settled in of_loops.items():
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits there
+                loop.call_soon_threadsafe(_settle_all, settled)
+
+    def _note(self, content: dict[str, Any]) -> None:
+        """Print what a tool says while it works, as the block that called it."""
+        with self._lock:
+            call = self._waiting.get(content["call"])
+        request = None if call is None else call.request
+        if request is not None and not request.is_cut_off:
+            request.outbox.write("stdout", str(content.get("text")).rstrip("\n") + "\n")
 
     def _owner_frames(self) -> list[bytes]:
         return self._owner or []
 
     def _begin(
-        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[int, concurrent.futures.Future[Any]]:
+        self,
+        number: int,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        waits: Arrival[dict[str, Any]] | asyncio.Future[dict[str, Any]],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        if is_copy():
+            raise ToolError(
+                f"{name} cannot be called from a copy of the kernel's process: call it from a thread"
+            )
         if self._owner is None:
             raise ToolError(f"{name} is served by an agent's host, and none is connected to this kernel")
         try:
-            packed = [wire.pack(value, f"argument {i + 1} of {name}") for i, value in enumerate(args)]
-            named = {key: wire.pack(value, f"argument {key!r} of {name}") for key, value in kwargs.items()}
+            packed: Any = [wire.pack(value, f"argument {i + 1} of {name}") for i, value in enumerate(args)]
+            named = {
+                wire.pack_name(key): wire.pack(value, f"argument {key!r} of {name}")
+                for key, value in kwargs.items()
+            }
         except TypeError as exception:
             raise ToolError(str(exception)) from None
+        if wire.size_of([packed, named]) > wire.MOST_ARGUMENTS:
+            raise ToolError(
+                f"the arguments of {name} take more than {wire.MOST_ARGUMENTS // 2**20} MiB: write them to a file in "
+                "the workspace, and pass its path"
+            )
         request = current.get()
-        number = next(self._ids)
-        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        if request is not None:
+            _check_that_it_may_call(request)
+        content = {
+            "call": number,
+            "name": name,
+            "args": packed,
+            "kwargs": named,
+            "lane": request.lane if request else None,
+            # What was left running on purpose calls as the agent: its block has ended.
+            "of": request.msg_id if request and request.ended is None else None,
+        }
         with self._lock:
-            self._waiting[number] = future
-        content = {"call": number, "name": name, "args": packed, "kwargs": named}
-        self._post(wire.CALL, content, request.parent if request else None)
-        return number, future
+            self._waiting[number] = _Call(content, waits, loop, request)
+            self._calls.append(content)
+            first = len(self._calls) == 1
+        if first:
+            self._soon(self._flush)
 
     def _end(self, number: int) -> None:
         with self._lock:
-            waiting = self._waiting.pop(number, None)
-        if waiting is not None:
-            self._post(wire.ABANDON, {"call": number}, None)
+            if self._waiting.pop(number, None) is None:
+                return
+            self._abandoned.append(number)
+            first = len(self._abandoned) == 1
+        if first:
+            self._soon(self._flush)
 
-    def _post(self, msg_type: str, content: dict[str, Any], parent: dict[str, Any] | None) -> None:
-        session = self._session()
-        message = session.msg(msg_type, content, parent=parent)
-        self._send([*self._owner_frames(), *session.serialize(message)])
+    def _flush(self) -> None:
+        """Send what has come together. In the control thread."""
+        with self._lock:
+            calls, self._calls = self._calls, []
+            abandoned, self._abandoned = self._abandoned, []
+        if calls:
+            self._post(wire.CALL, {"calls": calls})
+        if abandoned:
+            self._post(wire.ABANDON, {"calls": abandoned})
+
+    def _post(self, msg_type: str, content: dict[str, Any]) -> None:
+        self._send(wire.note_of(self._session(), msg_type, content, self._owner_frames()))
 
 
-def _settle(future: concurrent.futures.Future[Any], content: dict[str, Any]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    if content.get("status") == "ok":
-        future.set_result(wire.unpack(content.get("value")))
-    else:
-        future.set_exception(ToolError(content.get("error") or "the tool failed and did not say why"))
+def _check_that_it_may_call(request: Request) -> None:
+    if request.is_cut_off:
+        raise ToolError(f"{request.label} was stopped: its calls are no longer answered")
+    if request.ended is not None and not request.leaves_running:
+        raise ToolError(
+            f"{request.label} has ended: calls of what it left running are answered only if it handed that to "
+            "self.background(…)"
+        )
+
+
+def _settle_all(settled: list[tuple[asyncio.Future[Any], dict[str, Any]]]) -> None:
+    for future, content in settled:
+        if not future.done():
+            future.set_result(content)

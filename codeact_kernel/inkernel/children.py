@@ -104,10 +104,16 @@ class Children(Trees):
     Args:
         reader: Reads their pipes.
         later: Calls a function after so many seconds, in another thread.
+        kept: The ids of the processes that a request keeps for later.
     """
 
-    def __init__(self, reader: Reader, later: Callable[[float, Callable[[], None]], None]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        reader: Reader,
+        later: Callable[[float, Callable[[], None]], None],
+        kept: Callable[[Request], set[int]],
+    ) -> None:
+        super().__init__(kept)
         self._reader = reader
         self._later = later
         self._looking = False
@@ -171,7 +177,7 @@ class Children(Trees):
             fd: The reading end, which is closed at its end.
             request: Whose output it is.
         """
-        pipe = Pipe(fd, partial(request.outbox.write, "stdout"))
+        pipe = Pipe(fd, partial(request.outbox.write, "stdout"), request.outbox.has_room)
         self._reader.call(partial(self._reader.add, pipe))
 
     def become_copy(self) -> None:
@@ -209,7 +215,7 @@ class Children(Trees):
             return
         out, err = os.pipe(), os.pipe()
         for name, (read, _) in (("stdout", out), ("stderr", err)):
-            pipe = Pipe(read, partial(brood.outbox.write, name))
+            pipe = Pipe(read, partial(brood.outbox.write, name), brood.outbox.has_room)
             brood.pipes.append(pipe)
             self._reader.add(pipe)
         brood.ends = out[1], err[1]

@@ -2,7 +2,7 @@
 
 Comes in: each block's acceptance, start, outputs and end; the owner's confirmations and questions, on the control
 channel, ahead of its ordinary messages. Goes out: to whatever the owner has not confirmed for a while, a message
-that says how far the block is; outputs and replies again, when it asks.
+that says how far the block is; outputs and replies again, when it asks; and that of a block nothing will come any more.
 
 The iopub channel drops what a slow reader does not take, and any message can be lost on its way to a reader that
 is away. So nothing is believed to have arrived until the owner says so.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -130,8 +131,18 @@ class Delivery:
         self._kept: dict[str, _Kept] = {}
         self._all: weakref.WeakValueDictionary[str, Request] = weakref.WeakValueDictionary()
         """What may still put something out: what its threads and tasks hold."""
+        self._gone: deque[str] = deque()
+        """Requests of which nothing is left that could put anything out."""
         self._looking = False
         self.owner = Owner(self._stirred)
+
+    def find(self, msg_id: str) -> Request | None:
+        """An agent's request, one that has ended included, as long as anything holds it.
+
+        Args:
+            msg_id: Its id.
+        """
+        return self._all.get(msg_id)
 
     def accept(self, request: Request) -> None:
         """Keep a request from now on, if it is an agent's.
@@ -143,6 +154,9 @@ class Delivery:
             with self._lock:
                 self._kept[request.msg_id] = _Kept(request)
                 self._all[request.msg_id] = request
+            # Called wherever and whenever memory is tidied: it must not wait for a lock.
+            weakref.finalize(request.outbox, self._gone.append, request.msg_id).atexit = False
+            self._tell_of_gone()
 
     def end(self, request: Request, content: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Keep a request's reply, before it is sent.
@@ -163,7 +177,7 @@ class Delivery:
             old.request.outbox.confirm(old.request.outbox.count)
         self.owner.stir(request.msg_id)
 
-    def take(self, msg: Any) -> bool:
+    def take(self, msg: list[bytes]) -> bool:
         """Take a control message if it is a confirmation or a question.
 
         Args:
@@ -177,8 +191,8 @@ class Delivery:
             return False
         session = self._session()
         try:
-            idents, frames = session.feed_identities(msg, copy=False)
-            message = session.deserialize(frames, content=True, copy=False)
+            idents, frames = session.feed_identities(msg)
+            message = session.deserialize(frames)
             content = message["content"]
             if idents == self.owner.idents:
                 self.owner.hear()
@@ -243,6 +257,12 @@ class Delivery:
             with self._lock:
                 self._kept.setdefault(msg_id, _Kept(request, ended=True, phase_known=wire.ENDED))
 
+    def _tell_of_gone(self) -> None:
+        """Tell the owner what it need not keep. With the next request is soon enough."""
+        gone = [self._gone.popleft() for _ in range(len(self._gone))]
+        if gone and self.owner.idents is not None:
+            self._send(wire.note_of(self._session(), wire.GONE, {"requests": gone}, self.owner.idents))
+
     def _look_later(self) -> None:
         if not self._looking:
             self._looking = True
@@ -264,7 +284,6 @@ class Delivery:
                 states[msg_id] = kept.state
         owner = self.owner.idents
         if states and owner is not None:
-            session = self._session()
-            self._send(wire.frames_of(session, session.msg(wire.STATE, {"states": states}), owner))
+            self._send(wire.note_of(self._session(), wire.STATE, {"states": states}, owner))
         if waiting:
             self._look_later()

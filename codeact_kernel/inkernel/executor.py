@@ -14,14 +14,19 @@ from typing import Any
 from ipykernel.jsonutil import json_clean
 
 from codeact_kernel.inkernel import wire
-from codeact_kernel.inkernel.figures import drawing_of
+from codeact_kernel.inkernel.figures import drawing
 from codeact_kernel.inkernel.forked import leave_if_copy
 from codeact_kernel.inkernel.namespace import visible_names
 from codeact_kernel.inkernel.request import Request
 from codeact_kernel.inkernel.shell import CodeactShell
 
-Publish = Callable[[str, dict[str, Any], Request, dict[str, Any]], None]
+Notice = tuple[str, dict[str, Any], dict[str, Any]]
+"""A status or an execute_input: its type, content and metadata."""
+Publish = Callable[[Request, list[Notice]], None]
 Reply = Callable[[Request, dict[str, Any], dict[str, Any]], None]
+
+BUSY: Notice = ("status", {"execution_state": "busy"}, {})
+IDLE: Notice = ("status", {"execution_state": "idle"}, {})
 
 
 class Executor:
@@ -29,7 +34,7 @@ class Executor:
 
     Args:
         shell: The shell.
-        publish: Sends a status or execute_input: (type, content, request, metadata).
+        publish: Sends notices of a request.
         reply: Sends the execute_reply: (request, content, metadata).
         enter: Called in the lane's thread before anything else, to set the parent message there.
         settle: Called when its code has ended: brings in what was written elsewhere for it.
@@ -80,13 +85,13 @@ class Executor:
             status: "skipped", "cancelled" or "aborted".
             reason: Why, as half a sentence.
         """
-        self._publish("status", {"execution_state": "busy"}, request, {})
+        self._publish(request, [BUSY])
         request.ended = time.time()
         try:
             meta = {"outputs": 0, "lane": None, "skipped": reason, "how": status, "notes": request.notes}
             self._reply(request, {"status": "aborted"}, meta)
         finally:
-            self._publish("status", {"execution_state": "idle"}, request, {})
+            self._publish(request, [IDLE])
             self._ended(request, False)
 
     @contextmanager
@@ -96,10 +101,7 @@ class Executor:
         try:
             self._shell.count_request(request)
             self._enter(request)
-            self._publish("status", {"execution_state": "busy"}, request, {})
-            if not request.silent:
-                content = {"code": request.code, "execution_count": request.count}
-                self._publish("execute_input", content, request, {"lane": request.lane})
+            self._publish(request, [BUSY] if request.silent else [BUSY, _input_of(request)])
             request.begin()
             yield
         except BaseException as exception:
@@ -109,7 +111,33 @@ class Executor:
                 request.guard.close()
             self._finish(request, broken)
 
+    def cut_off(self, request: Request, living: list[str]) -> bool:
+        """Answer a request whose code does not end; what it still does is nobody's.
+
+        Args:
+            request: The request.
+            living: What of it lives on, in words.
+
+        Returns:
+            Whether it had not been answered before.
+        """
+        if not request.answered.acquire(blocking=False):
+            return False
+        request.is_cut_off, request.ended = True, time.time()
+        request.outbox.close()
+        content = {"status": "aborted", "execution_count": request.count}
+        meta = self._reply_meta(request) | {"how": "cut off", "living": living}
+        try:
+            self._reply(request, content, meta)
+        finally:
+            self._publish(request, [IDLE])
+            self._ended(request, False)
+        return True
+
     def _finish(self, request: Request, broken: BaseException | None) -> None:
+        if not request.answered.acquire(blocking=False):
+            self._leaves(request)
+            return
         request.ended = time.time()
         try:
             self._settle(request)
@@ -121,7 +149,7 @@ class Executor:
         try:
             self._reply(request, content, meta)
         finally:
-            self._publish("status", {"execution_state": "idle"}, request, {})
+            self._publish(request, [IDLE])
             self._ended(request, content["status"] == "ok")
 
     async def _run_cell(self, request: Request) -> None:
@@ -140,7 +168,7 @@ class Executor:
             leave_if_copy(result and result.error_in_exec)
             # What a block left redirected shall not swallow its figures, nor its traceback.
             request.captures.clear()
-            with drawing_of(request):
+            with drawing():
                 shell.events.trigger("post_execute")
             if not request.silent:
                 shell.events.trigger("post_run_cell", result)
@@ -182,4 +210,10 @@ class Executor:
                 *request.notes,
             ]
             meta["names"] = visible_names(self._shell)
+            meta["insisted_on"], meta["shut_down"] = request.insisted_on, request.shut_down
         return {**meta, "protocol": wire.PROTOCOL}
+
+
+def _input_of(request: Request) -> Notice:
+    content = {"code": request.code, "execution_count": request.count}
+    return "execute_input", content, {"lane": request.lane}

@@ -7,34 +7,34 @@ of ordinary clients share one registry, as in any kernel.
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from codeact_kernel.inkernel.request import Request, current
+from codeact_kernel.inkernel.request import Plotting, current
 
-_MODULE = "matplotlib._pylab_helpers"
 _drawing = threading.Lock()
+_shared = Plotting()
+
+
+def _own() -> Plotting:
+    request = current.get()
+    return _shared if request is None or request.block_id is None else request.plotting
 
 
 class Figures:
     """Stands for `Gcf.figs`: an ordered dict of figure managers by number, the current block's."""
 
-    def __init__(self, shared: OrderedDict[Any, Any]) -> None:
-        self._shared = shared
-
     def _own(self) -> OrderedDict[Any, Any]:
-        request = current.get()
-        if request is None or request.block_id is None:
-            return self._shared
-        return request.figures
+        return _own().managers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own(), name)
@@ -61,24 +61,74 @@ class Figures:
         return len(self._own())
 
 
+class Show:
+    """Stands for the inline backend's `show`, whose attributes say what is to be drawn: the current block's.
+
+    Args:
+        stock: The backend's own.
+    """
+
+    def __init__(self, stock: Callable[..., None]) -> None:
+        functools.update_wrapper(self, stock)
+        self._stock = stock
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Show the current block's figures."""
+        self._stock(*args, **kwargs)
+
+    @property
+    def _draw_called(self) -> bool:
+        return _own().draw_called
+
+    @_draw_called.setter
+    def _draw_called(self, value: bool) -> None:
+        _own().draw_called = value
+
+    @property
+    def _to_draw(self) -> list[Any]:
+        return _own().to_draw
+
+    @_to_draw.setter
+    def _to_draw(self, value: list[Any]) -> None:
+        _own().to_draw = value
+
+
+def _adopt_registry(module: Any) -> None:
+    module.Gcf.figs = Figures()
+
+
+def _adopt_backend(module: Any) -> None:
+    module.show = Show(module.show)
+
+
+_ADOPTED: dict[str, Callable[[ModuleType], None]] = {
+    "matplotlib._pylab_helpers": _adopt_registry,
+    "matplotlib_inline.backend_inline": _adopt_backend,
+}
+
+
 class _Finder(importlib.abc.MetaPathFinder):
-    """Sees the one import that matters, and steps aside."""
+    """Sees the imports that matter, and lets the others pass."""
+
+    def __init__(self) -> None:
+        self._awaited = dict(_ADOPTED)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != _MODULE:
+        adopt = self._awaited.pop(fullname, None)
+        if adopt is None:
             return None
-        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, adopt)
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, stock: Any) -> None:
+    def __init__(self, stock: Any, adopt: Callable[[ModuleType], None]) -> None:
         self._stock = stock
+        self._adopt = adopt
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         made: ModuleType | None = self._stock.create_module(spec)
@@ -86,7 +136,7 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self._stock.exec_module(module)
-        module.Gcf.figs = Figures(module.Gcf.figs)
+        self._adopt(module)
 
 
 def adopt_figures() -> None:
@@ -95,20 +145,10 @@ def adopt_figures() -> None:
 
 
 @contextmanager
-def drawing_of(request: Request) -> Generator[None]:
-    """Let the inline backend show a block's figures at its end.
-
-    Its flag that there is something to draw is one for the whole process, and matplotlib's renderers share
-    caches between threads: one block at a time.
-
-    Args:
-        request: The block that ends.
-    """
-    backend = sys.modules.get("matplotlib_inline.backend_inline")
-    if not hasattr(backend, "show"):
+def drawing() -> Generator[None]:
+    """Draw one block's figures at a time: matplotlib's renderers share caches between threads."""
+    if "matplotlib_inline.backend_inline" not in sys.modules:
         yield
         return
     with _drawing:
-        if request.figures:
-            backend.show._draw_called = True  # type: ignore[union-attr]
         yield

@@ -11,21 +11,34 @@ the guard closes is withdrawn. So it can hit neither our own code nor the next r
 
 from __future__ import annotations
 
-import ctypes
+import asyncio
 import signal
 import threading
+import time
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from codeact_kernel.inkernel.forked import leave_if_copy
+from codeact_kernel.inkernel.insist import Insistent, insist, is_hit, relent, set_async_exc
 
 T = TypeVar("T")
 
-_set_async_exc = ctypes.pythonapi.PyThreadState_SetAsyncExc
-_set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
-_NOTHING = ctypes.py_object()
-"""A NULL pointer: withdraws what is pending."""
+_here = threading.local()
+
+
+class Follower(Protocol):
+    """A debugger that follows code."""
+
+    def run(self, request: Any, function: Callable[..., T], *args: Any) -> T:
+        """Run a stretch. Contract: called in the thread of the guard; returns and raises what the function does."""
+
+    def ended(self) -> None:
+        """Take note that a request's code has ended. Contract: called in the thread of its lane."""
+
+    def release(self, ident: int) -> None:
+        """Let a thread go on that is stopped. Contract: called in another, just before it is interrupted."""
 
 
 class Guard:
@@ -34,10 +47,17 @@ class Guard:
     Asynchronous exceptions land between bytecodes: they end Python code, and not a call that blocks in C.
     """
 
+    follower: ClassVar[Follower | None] = None
+    """While there is a debugger: what runs each stretch."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: object | None = None
         self._thread = 0
+        self._sent = False
+        self._held = False
+        self._put_off: bool | None = None
+        """Whether the interrupt that came while they were held back insists; None where none came."""
 
     def call(self, request: object, function: Callable[..., T], *args: Any) -> T:
         """Run a stretch of a request's code in this thread.
@@ -52,10 +72,23 @@ class Guard:
         """
         __tracebackhide__ = True
         before = self._open
+        # Closed at once, in one step in which nothing lands: from then on no more than two are on their way, the one
+        # that was sent and the one that another thread is about to send. Each can land once where nothing is caught.
         try:
-            self._enter(request)
-            return function(*args)
+            try:
+                try:
+                    self._enter(request)
+                    if Guard.follower is not None:
+                        return Guard.follower.run(request, function, *args)
+                    return function(*args)
+                finally:
+                    self._open = before
+                    self.close(before)
+            finally:
+                self._open = before
+                self.close(before)
         finally:
+            self._open = before
             self.close(before)
 
     def close(self, back_to: object | None = None) -> None:
@@ -75,11 +108,12 @@ class Guard:
         """Whether this request's code is what runs in the thread now."""
         return self._open is request
 
-    def interrupt(self, request: object) -> bool:
+    def interrupt(self, request: object, *, insisting: bool = False) -> bool:
         """Interrupt a request, from any thread.
 
         Args:
             request: Which one is meant.
+            insisting: Whether the interrupt comes again until its code has ended, whatever that catches.
 
         Returns:
             Whether its code was running here and the exception was sent.
@@ -87,55 +121,144 @@ class Guard:
         with self._lock:
             if self._open is not request:
                 return False
-            _set_async_exc(self._thread, KeyboardInterrupt)
+            if Guard.follower is not None:
+                Guard.follower.release(self._thread)
+            if self._held:
+                self._put_off = insisting
+            else:
+                self._deliver(request, insisting=insisting)
             return True
+
+    def hold(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a function in this thread, and hold interrupts back until it has returned.
+
+        Args:
+            function: What must not be interrupted.
+            *args: Its arguments.
+
+        Returns:
+            What the function returns.
+        """
+        __tracebackhide__ = True
+        try:
+            self._held = True
+            return function(*args)
+        finally:
+            self._release()
+
+    def let_go(self) -> None:
+        """Take note that this is a copy of the process, in which nobody else has to do with this guard."""
+        self._lock = threading.Lock()
+        self._put_off = None
+
+    def thread_of(self, request: object) -> int | None:
+        """The identity of the thread, where this request's code is what runs in it now."""
+        return self._thread if self._open is request else None
+
+    def _release(self) -> None:
+        __tracebackhide__ = True
+        with self._lock:
+            put_off, self._put_off, self._held = self._put_off, None, False
+            if put_off is not None and self._open is not None:
+                self._deliver(self._open, insisting=put_off)
+
+    def _deliver(self, request: object, *, insisting: bool) -> None:
+        if insisting:
+            insist(self._thread)
+        self._send(request, Insistent if insisting else KeyboardInterrupt)
+
+    def _send(self, request: object, exception: type[KeyboardInterrupt]) -> None:
+        self._sent = True
+        set_async_exc(self._thread, exception)
 
     def _enter(self, request: object) -> None:
         self._thread = threading.get_ident()
         self._open = request
+        _here.guard = self
 
     def _leave(self, back_to: object | None) -> None:
         with self._lock:
             self._open = back_to
-            if back_to is None:
-                _set_async_exc(self._thread, _NOTHING)
+        if back_to is None:
+            relent()
+            if self._sent:
+                self._catch()
+
+    def _catch(self) -> None:
+        # Withdrawing it with a NULL would do, but leaves the interpreter's mark that there is something pending:
+        # in Python 3.11 code that is traced would never get past its start from then on.
+        try:
+            set_async_exc(self._thread, KeyboardInterrupt)
+            while True:
+                # It lands with the call: in Python 3.13 the end of a loop lies outside of the `try` around it.
+                time.sleep(0)
+        except KeyboardInterrupt:
+            self._sent = False
 
 
 class MainGuard(Guard):
     """The guard of the main thread: delivers by SIGINT, which also ends calls that block in C.
 
     Args:
-        on_stray: Called, in the main thread, for a SIGINT that none of our interrupts has sent.
+        on_signal: Called, in the main thread, for a SIGINT that none of our interrupts has sent, with the request whose
+            code runs, or None. Returns whether that request is what the signal means.
     """
 
-    def __init__(self, on_stray: Callable[[], None]) -> None:
+    def __init__(self, on_signal: Callable[[Any], bool]) -> None:
         super().__init__()
-        self._on_stray = on_stray
+        self._is_meant = on_signal
         self._due: object | None = None
+
+    def hold(self, function: Callable[..., T], *args: Any) -> T:
+        """As in `Guard`, but a signal finds the main thread whatever that does: nothing need be held back."""
+        __tracebackhide__ = True
+        return function(*args)
 
     def install(self) -> None:
         """Become the process's handler of SIGINT. Must be called in the main thread."""
         signal.signal(signal.SIGINT, self._on_signal)
 
-    def interrupt(self, request: object) -> bool:
-        """As in `Guard`."""
-        with self._lock:
-            if self._open is not request:
-                return False
-            self._due = request
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            return True
+    def _send(self, request: object, exception: type[KeyboardInterrupt]) -> None:
+        self._due = request
+        signal.pthread_kill(self._thread, signal.SIGINT)
 
     def _on_signal(self, signum: int, frame: Any) -> None:
         due, self._due = self._due, None
-        if due is None:
-            self._on_stray()
-        elif due is self._open:
-            raise KeyboardInterrupt
+        running = self._open
+        if self._is_meant(running) if due is None else due is running:
+            raise Insistent if is_hit() else KeyboardInterrupt
 
     def _leave(self, back_to: object | None) -> None:
         # No lock: the handler runs in this very thread, and one assignment cannot be torn.
         self._open = back_to
+        if back_to is None and is_hit():
+            relent()
+            self._catch()
+
+
+def hold_here(function: Callable[..., T], *args: Any) -> T:
+    """Start a thread or a copy of the process from user code, with interrupts held back in a guard's thread.
+
+    In Python 3.11 a new thread has its starter's id for a moment: what is sent to the starter lands in the thread,
+    which ends before it has begun, and its starter waits for it for ever. What is on its way at a fork lands in the
+    copy, too.
+
+    Args:
+        function: What starts it.
+        *args: Its arguments.
+
+    Returns:
+        What the function returns.
+    """
+    guard: Guard | None = getattr(_here, "guard", None)
+    return function(*args) if guard is None else guard.hold(function, *args)
+
+
+def let_go_in_copy() -> None:
+    """In a forked copy: nobody interrupts, and a lock that another thread held is held for ever."""
+    guard: Guard | None = getattr(_here, "guard", None)
+    if guard is not None:
+        guard.let_go()
 
 
 class GuardedCoroutine(Coroutine[Any, Any, T]):
@@ -158,6 +281,11 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
         self._request = request
         self._coroutine = coroutine
         self._raw = raw
+        self._is_over = False
+
+    def give_up(self) -> None:
+        """Take no further step: the next one closes the coroutine instead, and is a cancellation."""
+        self._is_over = True
 
     def send(self, value: Any) -> Any:
         """One step."""
@@ -205,6 +333,10 @@ class GuardedCoroutine(Coroutine[Any, Any, T]):
 
     def _step(self, function: Callable[..., Any], *args: Any) -> Any:
         __tracebackhide__ = True
+        if self._is_over:
+            with suppress(BaseException):
+                self._guard.call(self._request, self._coroutine.close)
+            raise asyncio.CancelledError
         try:
             awaited = self._guard.call(self._request, function, *args)
         except BaseException as exception:

@@ -17,41 +17,51 @@ import os
 import signal
 import sys
 import threading
-from functools import partial
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
-import ipykernel
-from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
-from IPython.core.error import StdinNotImplementedError
+from traitlets import Any as Anything
 from traitlets import Type
 
 from codeact_kernel._version import __version__
 from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel.agentself import AgentSelf
 from codeact_kernel.inkernel.aio import adopt_asyncio
 from codeact_kernel.inkernel.aside import Aside
+from codeact_kernel.inkernel.asking import AskingKernel
 from codeact_kernel.inkernel.bridge import Bridge
 from codeact_kernel.inkernel.capture import adopt_captures
 from codeact_kernel.inkernel.children import Children
+from codeact_kernel.inkernel.control import ControlStream
+from codeact_kernel.inkernel.debugging import CodeactDebugger, modules_as_listed
 from codeact_kernel.inkernel.delivery import Delivery
-from codeact_kernel.inkernel.executor import Executor
+from codeact_kernel.inkernel.endings import Endings
+from codeact_kernel.inkernel.executor import Executor, Notice
+from codeact_kernel.inkernel.family import Family
 from codeact_kernel.inkernel.figures import adopt_figures
 from codeact_kernel.inkernel.guard import Guard, MainGuard
-from codeact_kernel.inkernel.lanes import SECOND_STAGE, AsyncLane, MainLane, WorkerLane
+from codeact_kernel.inkernel.hosting import Hosting
+from codeact_kernel.inkernel.keeping import kept_by
+from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
 from codeact_kernel.inkernel.magics import code_of_magics
 from codeact_kernel.inkernel.names import names_of
-from codeact_kernel.inkernel.namespace import knows, seed
+from codeact_kernel.inkernel.namespace import knows
 from codeact_kernel.inkernel.outbox import Outbox
 from codeact_kernel.inkernel.pipes import READER
 from codeact_kernel.inkernel.post import SHORT_PATIENCE, IopubPost
 from codeact_kernel.inkernel.processes import become_subreaper
 from codeact_kernel.inkernel.request import Request, current
 from codeact_kernel.inkernel.router import Router
-from codeact_kernel.inkernel.shell import BlockCompiler, CodeactShell
+from codeact_kernel.inkernel.shell import CodeactShell
 from codeact_kernel.inkernel.spool import Spool
+from codeact_kernel.inkernel.stall import StallWatch
 from codeact_kernel.inkernel.streams import BlockStream
+from codeact_kernel.inkernel.subshells import Subshells
+from codeact_kernel.inkernel.syntax import BlockCompiler, adopt_parsing
 from codeact_kernel.inkernel.threads import adopt_threads
-from codeact_kernel.inkernel.tools import install_tools
+from codeact_kernel.inkernel.waits import adopt_waits
 
 ASIDE = tuple(
     f"{kind}_request"
@@ -59,26 +69,24 @@ ASIDE = tuple(
 )
 """Requests that are answered beside the lanes: a person who attaches never waits behind an agent's block."""
 
-NO_INPUT = (
-    "input() has nobody to ask: this block runs unattended. Put the value into the code, or ask the person in "
-    "your reply."
-)
 
-
-class CodeactKernel(IPythonKernel):  # type: ignore[misc]
+class CodeactKernel(AskingKernel):
     """The kernel class that the `codeact` kernelspec starts."""
 
     implementation = "codeact-kernel"
     implementation_version = __version__
     shell_class = Type(CodeactShell, klass=ZMQInteractiveShell)
     compiler_class = Type(BlockCompiler, klass="ipykernel.compiler.XCachingCompiler")
+    debugger_class = Type(CodeactDebugger)
+    control_stream = Anything(help="Ours, once it has taken ipykernel's in.")
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        with modules_as_listed():
+            super().__init__(**kwargs)
         self.shell.pin_traps()
         builtins.input = self.raw_input
         sys.modules["getpass"].getpass = self.getpass  # type: ignore[attr-defined]
-        self.children = Children(READER, self._later)
+        self.children = Children(READER, self._later, lambda request: kept_by(request, self.shell.user_ns))
         self._running: set[Request] = set()
         self.executor = Executor(
             self.shell,
@@ -89,39 +97,66 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
             self._leaves,
             self._ended,
         )
-        self.main_guard = MainGuard(self._interrupt_all_soon)
+        self.subshells = Subshells(self.executor)
+        self.main_guard = MainGuard(self._on_signal)
         self.main_lane = MainLane(self._call_soon_in_main, self.main_guard, self.executor.run)
         self.async_lane = AsyncLane(self.executor.run_async, self.main_lane.context.copy)
         worker_lane = WorkerLane(self.executor.run, self.main_lane.context.copy)
         lanes = {"main": self.main_lane, "async": self.async_lane, "worker": worker_lane}
         self.router = Router(lanes, lambda name: knows(self.shell, name), self.executor.drop)
         self.aside = Aside(self)
-        self.bridge = Bridge(self._send_on_control, lambda: self.session)
+        self.control_stream = ControlStream(self.control_stream, self._take_ahead)
+        send_on_control = self.control_stream.send_multipart
+        self.bridge = Bridge(self._soon_on_control, send_on_control, lambda: self.session)
+        self.family = Family(self.shell, self.bridge)
         self.post = IopubPost(lambda: self.session, self.iopub_thread, self._later, self._patience)
-        self.delivery = Delivery(self._send_on_control, lambda: self.session, self._later)
+        self.delivery = Delivery(send_on_control, lambda: self.session, self._later)
+        self.stalls = StallWatch(
+            lambda: self.async_lane.home, lambda: self.router.live, self._tell_of_stall, self._later
+        )
+        self.endings = Endings(
+            self.router,
+            self.subshells,
+            self.executor,
+            self.children,
+            self.delivery.find,
+            self.async_lane,
+            self._reply_on_control,
+            self._later,
+        )
+        self.hosting = Hosting(
+            self.shell,
+            self.bridge,
+            self.delivery.owner.come,
+            self.family,
+            lambda: AgentSelf(self.bridge, self.children, lambda: self.async_lane.home, self.family),
+            self._reply_on_control,
+            self._do_beside,
+        )
         self.control_handlers |= {
-            wire.OPEN: self.open_request,
-            wire.SEED: self.seed_request,
-            wire.END_CHILDREN: self.end_children_request,
+            **self.hosting.handlers,
+            **self.endings.handlers,
         }
-        self._ending: set[asyncio.Task[None]] = set()
+        self._beside: set[asyncio.Task[None]] = set()
 
     # -- life ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start serving."""
-        super().start()
+        """Start serving. That comes last: the first block must find everything adopted."""
         self._main_loop = asyncio.get_event_loop()
         self.main_guard.install()
         self.async_lane.start()
         self.aside.start()
+        adopt_parsing()
         adopt_threads()
         adopt_captures()
         adopt_figures()
-        adopt_asyncio(self.async_lane.loop, self.async_lane.thread)
+        adopt_asyncio(lambda: self.async_lane.home)
+        adopt_waits()
         BlockStream.only_request = staticmethod(self._only_request)
         if os.name == "posix":
             self._adopt_children()
+        super().start()
 
     def pre_handler_hook(self) -> None:
         """Leave SIGINT to our own handler."""
@@ -132,37 +167,29 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
     @property
     def kernel_info(self) -> dict[str, Any]:
         """What a client is told about this kernel."""
-        return {**super().kernel_info, "supported_features": [*self._features(), "codeact blocks"]}
-
-    def _features(self) -> list[str]:
-        return list(super().kernel_info.get("supported_features", []))
+        info: dict[str, Any] = super().kernel_info
+        return {**info, "supported_features": [*info.get("supported_features", []), "codeact blocks"]}
 
     # -- the shell channel --------------------------------------------------------------------------------
 
     async def shell_channel_thread_main(self, msg: Any) -> None:
         """Take execute requests for the router; leave the rest to ipykernel."""
-        header = self._peek(msg)
-        if header is None:
-            return
-        if header.get("subshell_id") or header["msg_type"] not in ("execute_request", *ASIDE):
-            await super().shell_channel_thread_main(msg)
-        elif header["msg_type"] in ASIDE:
+        header = wire.header_of(msg)
+        kind = header.get("msg_type")
+        if kind in ASIDE and not header.get("subshell_id"):
             self.aside.submit(msg)
-        else:
+        elif kind == "execute_request" and not header.get("subshell_id"):
             request = self._read_request(msg)
             if request is not None:
                 self._prepare(request)
                 self.delivery.accept(request)
                 self.router.accept(request)
-
-    def _peek(self, msg: Any) -> dict[str, Any] | None:
-        try:
-            _, frames = self.session.feed_identities(msg, copy=False)
-            header: dict[str, Any] = self.session.deserialize(frames, content=False, copy=False)["header"]
-        except Exception:
-            self.log.exception("a message that cannot be read")
-            return None
-        return header
+                if request.is_async:
+                    self.stalls.attend()
+        elif kind:
+            await super().shell_channel_thread_main(msg)
+        else:
+            self.log.error("a message that cannot be read")
 
     def _read_request(self, msg: Any) -> Request | None:
         try:
@@ -177,9 +204,12 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
     def _make_request(self, idents: Any, parent: dict[str, Any]) -> Request:
         request = Request(idents, parent, Outbox(self.post, parent))
         if request.block_id is not None:
-            folder = os.path.dirname(self.parent.abs_connection_file)  # noqa: PTH120
-            request.outbox = Outbox(self.post, parent, self.delivery.owner, Spool(folder))
+            request.outbox = Outbox(self.post, parent, self.delivery.owner, Spool(self._folder))
         return request
+
+    @property
+    def _folder(self) -> str:
+        return os.path.dirname(str(self.parent.abs_connection_file))  # noqa: PTH120
 
     def _prepare(self, request: Request) -> None:
         try:
@@ -202,62 +232,52 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         """
         request = self._make_request(ident, parent)
         self._prepare(request)
-        request.guard = Guard()
-        token = current.set(request)
-        try:
-            if request.is_async:
-                await self.executor.run_async(request)
-            else:
-                self.executor.run(request)
-        finally:
-            current.reset(token)
+        await self.subshells.run(request)
 
-    # -- interrupts ---------------------------------------------------------------------------------------
+    async def delete_subshell_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Delete a subshell once it is idle: ipykernel would hold both channels until then."""
 
-    async def interrupt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Interrupt the request that is named, or each live one where none is."""
-        named = parent["content"].get("msg_id")
-        for msg_id in [request.msg_id for request in self.router.live] if named is None else [named]:
-            self._interrupt(msg_id)
-        self.session.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+        async def delete() -> None:
+            await self.subshells.idle(parent["content"].get("subshell_id"))
+            await super(CodeactKernel, self).delete_subshell_request(stream, ident, parent)
 
-    def _interrupt_all_soon(self) -> None:
-        def interrupt_all() -> None:
-            for request in self.router.live:
-                self._interrupt(request.msg_id)
+        self._do_beside(delete())
 
-        self.control_thread.io_loop.add_callback(interrupt_all)
+    # -- ends ---------------------------------------------------------------------------------------------
 
-    def _interrupt(self, msg_id: str) -> None:
-        running = [request for request in list(self._running) if request.msg_id == msg_id]
-        self.router.interrupt(msg_id)
-        for request in running:
-            self._interrupt_children(request)
-            if request.lane == "async":
-                # Code there that was about to start a child and wait for it, without await, does so by now.
-                self._later(SECOND_STAGE, partial(self._interrupt_children, request, again=True))
+    def _on_signal(self, running: Request | None) -> bool:
+        """Take a SIGINT from outside: the host's means the request that it has noted, any other one all requests."""
+        note = os.path.join(self._folder, wire.INTERRUPT_FILE)  # noqa: PTH118
+        wanted = {}
+        with suppress(OSError), open(note) as file:
+            os.unlink(note)  # noqa: PTH108
+            wanted = {"msg_id": file.read()}
+        if running is not None and wanted.get("msg_id") == running.msg_id:
+            return True
+        self.control_thread.io_loop.add_callback(self.endings.interrupt, wanted)
+        return False
 
-    def _interrupt_children(self, request: Request, *, again: bool = False) -> None:
-        # After the request itself: a thread that waits for a child finds its own interrupt when the child ends.
-        # The async lane has only cancelled at first, which code that waits without await would not notice.
-        if not again or self.async_lane.guard.is_open_for(request):
-            self.children.interrupt(request, partial(self.async_lane.guard.interrupt, request))
+    def _tell_of_stall(self, holder: Request | None, held: list[Request], seconds: float) -> None:
+        about = {
+            "by": holder and holder.msg_id,
+            "held": [request.msg_id for request in held],
+            "seconds": seconds,
+        }
+        idents = self.delivery.owner.idents
+        if idents is not None:
+            self.control_stream.send_multipart(wire.note_of(self.session, wire.HELD, about, idents))
 
-    # -- children -----------------------------------------------------------------------------------------
+    def _reply_on_control(self, kind: str, content: dict[str, Any], parent: Any, ident: Any) -> None:
+        self.session.send(self.control_stream, kind, content, parent, ident=ident)
 
-    async def end_children_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """End the processes of the request that is named, or of all, beside other control messages."""
+    async def debug_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Answer a debugger's client, beside other control messages."""
+        self._do_beside(super().debug_request(stream, ident, parent))
 
-        async def end() -> None:
-            msg_id = parent["content"].get("msg_id")
-            request = self.children.find(msg_id)
-            ended = await self.children.end(request) if request is not None or msg_id is None else []
-            content = {"status": "ok", "ended": ended}
-            self.session.send(stream, wire.END_CHILDREN_REPLY, content, parent, ident=ident)
-
-        task = asyncio.get_running_loop().create_task(end())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+    def _do_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:
         """End all children; the rest is ipykernel's."""
@@ -280,55 +300,9 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
 
     # -- the bridge ---------------------------------------------------------------------------------------
 
-    async def dispatch_control(self, msg: Any) -> None:
+    def _take_ahead(self, frames: list[bytes]) -> bool:
         """Take answers to calls and what is said of outputs at once, ahead of the ordinary control messages."""
-        if not (self.bridge.take(msg) or self.delivery.take(msg)):
-            await super().dispatch_control(msg)
-
-    async def open_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Open the bridge to the host that asks, and bind its tools."""
-        self.bridge.open(ident)
-        self.delivery.owner.come(ident)
-        install_tools(self.shell, self.bridge, parent["content"])
-        content = {
-            "status": "ok",
-            "protocol": wire.PROTOCOL,
-            "python": sys.version.split()[0],
-            "ipykernel": ipykernel.__version__,
-            "pid": os.getpid(),
-        }
-        self.session.send(stream, wire.OPEN_REPLY, content, parent, ident=ident)
-
-    async def seed_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Bind values that the host sends."""
-        values = dict(zip(parent["content"]["names"], map(bytes, parent["buffers"]), strict=True))
-        content = {"status": "ok", "failed": seed(self.shell, values, parent["content"]["cloudpickle"])}
-        self.session.send(stream, wire.SEED_REPLY, content, parent, ident=ident)
-
-    # -- input --------------------------------------------------------------------------------------------
-
-    def raw_input(self, prompt: object = "") -> str:
-        """Ask the client of the current request for a line of text."""
-        self._check_stdin()
-        request = current.get()
-        if request is None:
-            return str(super().raw_input(prompt))
-        return str(self._input_request(str(prompt), request.idents, request.parent, password=False))
-
-    def getpass(self, prompt: str = "", stream: Any = None, **kwargs: Any) -> str:
-        """Ask the client of the current request for a password."""
-        self._check_stdin()
-        request = current.get()
-        if request is None:
-            return str(super().getpass(prompt, stream, **kwargs))
-        return str(self._input_request(prompt, request.idents, request.parent, password=True))
-
-    def _check_stdin(self) -> None:
-        request = current.get()
-        if request is not None and not request.allow_stdin:
-            raise StdinNotImplementedError(
-                NO_INPUT if request.block_id else "this frontend does not support input requests"
-            )
+        return self.bridge.take(frames) or self.delivery.take(frames)
 
     # -- what the executor asks for -----------------------------------------------------------------------
 
@@ -337,6 +311,8 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         self.set_parent(request.idents, request.parent)
 
     def _settle(self, request: Request) -> None:
+        if Guard.follower is not None:
+            Guard.follower.ended()
         BlockStream.settle()
         self.children.leave(request)
 
@@ -347,16 +323,17 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
     def _ended(self, request: Request, ok: bool) -> None:
         self.router.ended(request, ok)
 
-    def _publish_for(
-        self, msg_type: str, content: dict[str, Any], request: Request, metadata: dict[str, Any]
-    ) -> None:
-        if msg_type == "status" and (request.lane is None and request.guard is not None):
-            return
-        message = self.session.msg(msg_type, content, parent=request.parent)
-        if metadata:
-            message["metadata"] = {wire.KEY: metadata}
-        self.post.send(message, self._topic(msg_type))
-        if msg_type == "execute_input":
+    def _publish_for(self, request: Request, notices: list[Notice]) -> None:
+        if request.lane is None and request.guard is not None:
+            # ipykernel's own way: busy and idle are its.
+            notices = [notice for notice in notices if notice[0] != "status"]
+        messages = []
+        for kind, content, metadata in notices:
+            message = self.session.msg(kind, content, parent=request.parent)
+            message["metadata"] = {wire.KEY: metadata} if metadata else {}
+            messages.append((self._topic(kind), message))
+        self.post.send(*messages)
+        if any(kind == "execute_input" for kind, _, _ in notices):
             self.delivery.owner.stir(request.msg_id)
 
     def _reply_to(self, request: Request, content: dict[str, Any], meta: dict[str, Any]) -> None:
@@ -374,16 +351,16 @@ class CodeactKernel(IPythonKernel):  # type: ignore[misc]
         else:
             thread.io_loop.asyncio_loop.call_soon_threadsafe(self.shell_stream.send_multipart, frames)
 
-    def _send_on_control(self, frames: list[bytes]) -> None:
-        loop = self.control_thread.io_loop.asyncio_loop
-        loop.call_soon_threadsafe(self.control_stream.send_multipart, frames)
+    def _soon_on_control(self, function: Any) -> None:
+        self.control_thread.io_loop.asyncio_loop.call_soon_threadsafe(function)
 
     def _patience(self) -> float:
         thread, request = threading.current_thread(), current.get()
-        if thread in (self.iopub_thread.thread, self.control_thread, self.shell_channel_thread):
+        serving = (self.iopub_thread.thread, self.control_thread, self.shell_channel_thread, READER.thread)
+        if thread in serving:
             return 0.0
         ending = request is not None and request.interrupted
-        return SHORT_PATIENCE if ending or thread is self.async_lane.thread else math.inf
+        return SHORT_PATIENCE if ending or thread is self.async_lane.home.thread else math.inf
 
     def _later(self, delay: float, function: Any) -> None:
         loop = self.iopub_thread.io_loop.asyncio_loop

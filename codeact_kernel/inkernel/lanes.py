@@ -11,6 +11,7 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Protocol
 
 from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine, MainGuard
@@ -32,7 +33,7 @@ class Lane(Protocol):
     def submit(self, request: Request) -> None:
         """Run a request. Contract: called by the router, from any thread, under its lock; returns at once."""
 
-    def interrupt(self, request: Request) -> None:
+    def interrupt(self, request: Request, *, insisting: bool) -> None:
         """Interrupt a request that this lane has been given. Contract: called in the control thread."""
 
 
@@ -61,9 +62,9 @@ class MainLane:
         request.guard = self._guard
         self._call_soon(lambda: self.context.run(self._enter, request))
 
-    def interrupt(self, request: Request) -> None:
+    def interrupt(self, request: Request, *, insisting: bool) -> None:
         """As in `Lane`."""
-        self._guard.interrupt(request)
+        self._guard.interrupt(request, insisting=insisting)
 
     def _enter(self, request: Request) -> None:
         # One context for all, so that a ContextVar that a block sets is there in the next.
@@ -106,10 +107,10 @@ class WorkerLane:
             # Whatever request's end made room for this one: the thread is nobody's.
             contextvars.Context().run(thread.start)
 
-    def interrupt(self, request: Request) -> None:
+    def interrupt(self, request: Request, *, insisting: bool) -> None:
         """As in `Lane`."""
         if request.guard is not None:
-            request.guard.interrupt(request)
+            request.guard.interrupt(request, insisting=insisting)
 
     def _work(self) -> None:
         guard = Guard()
@@ -140,31 +141,39 @@ class AsyncLane:
     def __init__(self, run: RunAsync, context: MakeContext) -> None:
         self._run = run
         self._context = context
-        self.guard = Guard()
-        self.loop = asyncio.new_event_loop()
-        self.loop.set_task_factory(self._make_task)
-        self.thread = threading.Thread(target=self._serve, name="async lane", daemon=True)
+        self.home = Home(self._make_task)
 
     def start(self) -> None:
         """Start the thread."""
-        self.thread.start()
+        self.home.thread.start()
+
+    def move(self) -> None:
+        """Leave the thread to a request that does not let it go: further requests get another one, and a loop."""
+        self.home = Home(self._make_task)
+        self.start()
 
     def submit(self, request: Request) -> None:
         """As in `Lane`."""
-        request.guard = self.guard
+        home = request.home = self.home
+        request.guard = home.guard
         context = self._context()
         context.run(current.set, request)
-        self.loop.call_soon_threadsafe(self._begin, request, context=context)
+        home.loop.call_soon_threadsafe(self._begin, request, context=context)
 
-    def interrupt(self, request: Request) -> None:
+    def interrupt(self, request: Request, *, insisting: bool) -> None:
         """As in `Lane`: cancel its tasks; what still sits in synchronous code a moment later is interrupted
-        in the thread.
+        in the thread. One that is insisted on gets no further step in any of its coroutines.
         """  # noqa: D205
-        self.loop.call_soon_threadsafe(self._cancel, request)
+        assert request.home is not None
+        if insisting:
+            for coroutine in list(request.coroutines):
+                coroutine.give_up()
+            request.home.guard.interrupt(request, insisting=True)
+        request.home.loop.call_soon_threadsafe(self._cancel, request)
         threading.Timer(SECOND_STAGE, self._second_stage, (request,)).start()
 
     def _begin(self, request: Request) -> None:
-        request.task = asyncio.Task(self._run(request), loop=self.loop)
+        request.task = asyncio.Task(self._run(request), loop=asyncio.get_running_loop())
 
     def _cancel(self, request: Request) -> None:
         for task in list(request.tasks):
@@ -173,16 +182,34 @@ class AsyncLane:
             request.task.cancel()
 
     def _second_stage(self, request: Request) -> None:
-        if request.ended is None:
-            self.guard.interrupt(request)
+        if request.ended is None and request.guard is not None:
+            request.guard.interrupt(request)
 
-    def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
+    def _make_task(
+        self, guard: Guard, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any
+    ) -> asyncio.Task[Any]:
         request = current.get()
-        if request is None or not asyncio.iscoroutine(coro):
+        if request is None or not asyncio.iscoroutine(coro) or _is_plumbing(coro):
             return asyncio.Task(coro, loop=loop, **options)
-        task = asyncio.Task(GuardedCoroutine(self.guard, request, coro), loop=loop, **options)
+        guarded = GuardedCoroutine(guard, request, coro)
+        task = asyncio.Task(guarded, loop=loop, **options)
+        request.coroutines.add(guarded)
         request.tasks.add(task)
         return task
+
+
+class Home:
+    """A thread with an event loop.
+
+    Args:
+        make_task: Makes the loop's tasks: (guard, loop, coroutine).
+    """
+
+    def __init__(self, make_task: Callable[..., asyncio.Task[Any]]) -> None:
+        self.guard = Guard()
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_task_factory(partial(make_task, self.guard))
+        self.thread = threading.Thread(target=self._serve, name="async lane", daemon=True)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -195,3 +222,10 @@ class AsyncLane:
                 self.loop.call_exception_handler(
                     {"message": "an exception reached the async lane's loop", "exception": exception}
                 )
+
+
+def _is_plumbing(coro: Any) -> bool:
+    """Whether a task would be asyncio's own, to connect a child's pipes say: cancelled, it leaves who waits hanging."""
+    frame = getattr(coro, "cr_frame", None)
+    module = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return module.startswith("asyncio.") and coro.__name__.startswith("_")

@@ -1,7 +1,8 @@
 """`%%time`, `%time` and `%%capture` around code that awaits.
 
 Comes in: the syntax tree of a block. Goes out: the tree with such a magic replaced by a `with` around the code
-itself, so that the code is awaited like the rest of the block. Where nothing awaits, IPython's own magic runs.
+itself, so that the code is awaited like the rest of the block. Where nothing awaits, IPython's own magic runs; but
+an agent's `%%capture` is always replaced: an error or an interrupt of the code inside is to be the block's.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 from IPython.core.magic_arguments import parse_argstring
 from IPython.utils.capture import capture_output
+
+from codeact_kernel.inkernel.request import current
 
 AWAITABLE = ("time", "capture")
 
@@ -80,14 +83,20 @@ class AwaitingMagics(ast.NodeTransformer):
             body = ast.parse(code).body
         except SyntaxError:
             return statement
-        if not self._shell.should_run_async(code, transformed_cell=code):
+        if not (self._shell.should_run_async(code, transformed_cell=code) or _tells_its_end(name)):
             return statement
         for part in body:
             ast.increment_lineno(part, statement.lineno)
-        if name == "time" and body and isinstance(body[-1], ast.Expr):
+        if body and isinstance(body[-1], ast.Expr):
             body[-1] = ast.Expr(_call("_shown", body[-1].value))
         enter = _call("_timed") if name == "time" else _call("_captured", ast.Constant(line))
         return ast.With(items=[ast.withitem(enter)], body=body or [ast.Pass()])
+
+
+def _tells_its_end(name: str) -> bool:
+    """Whether how the code ends is the block's end. IPython's `%%capture` takes every error for a good end."""
+    request = current.get()
+    return name == "capture" and request is not None and request.block_id is not None
 
 
 def _call(name: str, *args: ast.expr) -> ast.expr:

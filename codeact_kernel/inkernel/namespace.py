@@ -53,8 +53,7 @@ def seed(shell: Any, values: dict[str, bytes], cloudpickle: str) -> dict[str, st
     Returns:
         For each name that could not be bound, why.
     """
-    if importlib.util.find_spec("cloudpickle") is None:
-        adopt("cloudpickle", cloudpickle)
+    ensure_cloudpickle(cloudpickle)
     failed = {}
     for name, data in values.items():
         try:
@@ -62,6 +61,16 @@ def seed(shell: Any, values: dict[str, bytes], cloudpickle: str) -> dict[str, st
         except Exception as exception:
             failed[name] = f"{type(exception).__name__}: {exception}"
     return failed
+
+
+def ensure_cloudpickle(folder: str) -> None:
+    """Make cloudpickle importable in an interpreter that has none.
+
+    Args:
+        folder: The folder of the host's.
+    """
+    if importlib.util.find_spec("cloudpickle") is None:
+        adopt("cloudpickle", folder)
 
 
 def hide(shell: Any, names: dict[str, Any]) -> None:

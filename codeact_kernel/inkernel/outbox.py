@@ -102,6 +102,7 @@ class Outbox:
         """Whether the request's own thread publishes; the publishing thread would overtake it."""
         self._again = False
         """Whether a step has called for the next."""
+        self._is_closed = False
         self._lock = threading.Lock()
         """Held for what follows, an output at a time; never by a block's code that can be interrupted."""
         self._held: tuple[str, str] | Output | None = None
@@ -124,6 +125,8 @@ class Outbox:
             name: "stdout" or "stderr".
             text: What was written.
         """
+        if self._is_closed:
+            return
         self._queue.append((name, text))
         size = self._size = self._size + len(text)
         if size >= self._attention:
@@ -136,6 +139,8 @@ class Outbox:
             message: The message, made for this request.
             topic: What to publish it under.
         """
+        if self._is_closed:
+            return
         output = Output(message["msg_type"], topic, wire.to_json(message["content"]))
         self._queue.append(output)
         self._size = size = self._size + output.size
@@ -152,7 +157,17 @@ class Outbox:
         while more:
             with self._lock:
                 more = self._advance(everything=True) > 0 or self._tell_of_loss()
-        self._post.soon(self._flushed)
+        if self.count:
+            self._post.soon(self._flushed)
+            return
+        self._flushing = False
+        if self._queue:
+            self._post.soon(self._step)
+
+    def close(self) -> None:
+        """Number all that has been written so far, and take nothing more."""
+        self._is_closed = True
+        self.flush()
 
     def _flushed(self) -> None:
         self._flushing = False
@@ -181,6 +196,19 @@ class Outbox:
                 return
             self._room.acquire(timeout=POLL)
         self._signal()
+
+    def has_room(self, since: float) -> bool:
+        """Whether somebody should write now who must not wait in `write`, and asks again instead.
+
+        Args:
+            since: Since when he has been asking, in monotonic seconds.
+        """
+        if not self._is_full():
+            return True
+        if self._reader is not None and not self._reader.reads(since):
+            self._spill = True
+        self._post.soon(self._step)
+        return False
 
     def _is_full(self) -> bool:
         return self._size >= FULL and bool(self._queue or self._big or self._held)

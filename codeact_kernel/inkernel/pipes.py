@@ -2,7 +2,8 @@
 
 Comes in: the reading ends of pipes, each with a function that takes its text. Goes out: calls of these functions
 with decoded text, in the order in which it was written. The thread reads at most `CHUNK` bytes of a pipe at a
-time and keeps none of them, so a child that writes without end takes no memory and no other pipe's turn.
+time, keeps none of them, and leaves a pipe alone while there is no room for its text: then its child waits. So one
+that writes without end takes no memory and no other pipe's turn.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import selectors
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,11 +28,14 @@ if sys.platform != "win32":
 
 T = TypeVar("T")
 Take = Callable[[str], object]
+HasRoom = Callable[[float], bool]
 
 log = logging.getLogger(__name__)
 
 CHUNK = 64 * 1024
 """Bytes read at once: what a pipe holds on Linux (pipe(7)), so a drain ends even where a child goes on writing."""
+POLL = 0.01
+"""Seconds between two looks whether there is room again."""
 _NOTHING = b"\0" * 4
 
 
@@ -40,12 +45,14 @@ class Pipe:
     Args:
         fd: The descriptor; it is closed at the pipe's end.
         take: Gets each text. What it raises is logged.
+        has_room: Says whether there is room for more; gets the time since when it was asked in vain.
     """
 
-    def __init__(self, fd: int, take: Take) -> None:
+    def __init__(self, fd: int, take: Take, has_room: HasRoom = lambda since: True) -> None:
         os.set_blocking(fd, False)
         self.fd = fd
         self._take = take
+        self.has_room = has_room
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._busy = False
         self.ended = False
@@ -99,20 +106,27 @@ class Reader:
     """The thread that reads."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._thread = threading.Thread(target=self._serve, name="children's output", daemon=True)
+        self._full: dict[Pipe, float] = {}
+        """The pipes for whose text there is no room, and since when."""
+        self._ask_at = 0.0
+        self.thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
 
     def start(self) -> None:
-        """Start the thread, where it does not run yet."""
+        """Start the thread, where it does not run yet.
+
+        There is nothing before: kernels that are forked share no file, and could start no thread that is older.
+        """
         with self._starting:
-            if self._thread.ident is None:
-                self._thread.start()
+            if self.thread is None:
+                self._selector = selectors.DefaultSelector()
+                self._wake_read, self._wake_write = os.pipe()
+                os.set_blocking(self._wake_read, False)
+                os.set_blocking(self._wake_write, False)
+                self._selector.register(self._wake_read, selectors.EVENT_READ)
+                self.thread = threading.Thread(target=self._serve, name="children's output", daemon=True)
+                self.thread.start()
 
     def call(self, function: Callable[[], T]) -> T:
         """Run a function in the thread and wait for it; an interrupt ends the wait, and not the function.
@@ -123,7 +137,7 @@ class Reader:
         Returns:
             What it returns. What it raises is raised.
         """
-        if threading.current_thread() is self._thread:
+        if threading.current_thread() is self.thread:
             return function()
         return self.post(function).result()
 
@@ -146,7 +160,7 @@ class Reader:
             *pipes: The pipes.
         """
         for pipe in pipes:
-            if pipe.has_more() and threading.current_thread() is not self._thread:
+            if pipe.has_more() and threading.current_thread() is not self.thread:
                 self.call(partial(self.settle, *pipes))
                 return
 
@@ -158,15 +172,27 @@ class Reader:
     def descriptors(self) -> list[int]:
         """What a forked copy of the process has to close."""
         fds = [key.fd for key in self._selector.get_map().values() if key.data is not None]
-        return [self._wake_read, self._wake_write, *fds]
+        return [self._wake_read, self._wake_write, *fds, *(pipe.fd for pipe in self._full)]
 
     def _serve(self) -> None:
         while True:
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(POLL if self._full else None):
                 if key.data is None:
                     self._run_jobs()
-                else:
+                elif key.data.ended or key.data.has_room(time.monotonic()):
                     self._finish_if_ended(key.data, key.data.read)
+                else:
+                    self._selector.unregister(key.data.fd)
+                    self._full[key.data] = time.monotonic()
+            if self._full and time.monotonic() >= self._ask_at:
+                self._ask_for_room()
+
+    def _ask_for_room(self) -> None:
+        for pipe, since in list(self._full.items()):
+            if pipe.has_room(since):
+                del self._full[pipe]
+                self.add(pipe)
+        self._ask_at = time.monotonic() + POLL
 
     def _run_jobs(self) -> None:
         with suppress(BlockingIOError):
@@ -182,7 +208,8 @@ class Reader:
         was_open = not pipe.ended
         read()
         if was_open and pipe.ended:
-            self._selector.unregister(pipe.fd)
+            if self._full.pop(pipe, None) is None:
+                self._selector.unregister(pipe.fd)
             os.close(pipe.fd)
 
 

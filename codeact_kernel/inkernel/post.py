@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from codeact_kernel.inkernel import wire
@@ -51,22 +52,25 @@ class IopubPost:
         message = self.make(output.kind, {}, parent)
         message["content"] = output.content
         message["metadata"] = {wire.KEY: {"n": number}}
-        self.send(message, output.topic)
+        self.send((output.topic, message))
 
-    def send(self, message: dict[str, Any], topic: bytes) -> None:
-        """Send a message on iopub, after all that came before it.
+    def send(self, *messages: tuple[bytes, dict[str, Any]]) -> None:
+        """Send messages on iopub, after all that came before them.
 
         Args:
-            message: The message.
-            topic: What to publish it under.
+            *messages: What to publish each under, and the message.
         """
-        frames = wire.frames_of(self._session(), message, [topic])
-        copy = max(map(len, frames)) < BY_REFERENCE
+        session = self._session()
+        packed = [wire.frames_of(session, message, [topic]) for topic, message in messages]
         if threading.current_thread() is self._thread.thread:
             # What it was told before has been done; to tell itself would fill its own pipe.
-            self._thread.socket.send_multipart(frames, copy=copy)
+            self._put(packed)
         else:
-            self._thread.send_multipart(frames, copy=copy)
+            self._thread.schedule(partial(self._put, packed))
+
+    def _put(self, packed: list[list[bytes]]) -> None:
+        for frames in packed:
+            self._thread._really_send(frames, copy=max(map(len, frames)) < BY_REFERENCE)
 
     def soon(self, function: Callable[[], None]) -> None:
         """As in `Post`."""

@@ -36,6 +36,12 @@ class Process:
         return self.state not in "ZX"
 
     @property
+    def is_there(self) -> bool:
+        """Whether it can still do something now."""
+        now = look(self.pid)
+        return now is not None and now.started == self.started and now.alive
+
+    @property
     def command(self) -> str:
         """Its command line in one line, or its name in brackets where it has none."""
         try:

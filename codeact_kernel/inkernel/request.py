@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 import time
 import weakref
 from collections import OrderedDict
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from codeact_kernel.inkernel import wire
 
 if TYPE_CHECKING:
-    from codeact_kernel.inkernel.guard import Guard
+    from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine
+    from codeact_kernel.inkernel.lanes import Home
     from codeact_kernel.inkernel.names import Names
     from codeact_kernel.inkernel.outbox import Outbox
+    from codeact_kernel.inkernel.processes import Process
 
 current: contextvars.ContextVar[Request | None] = contextvars.ContextVar("codeact_request", default=None)
 """Whose code runs here. Tasks inherit it from the code that made them, threads are given it at their start."""
@@ -34,6 +37,17 @@ class Capture:
     """By "stdout" or "stderr" the file that takes it."""
     outputs: list[dict[str, Any]] | None = None
     """Takes displays and results, where those are captured, too."""
+
+
+@dataclass(eq=False)
+class Plotting:
+    """What pyplot and its inline backend keep."""
+
+    managers: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
+    """Figure managers by number."""
+    to_draw: list[Any] = field(default_factory=list)
+    draw_called: bool = False
+    """Whether there is something to draw at the end."""
 
 
 @dataclass(eq=False)
@@ -61,19 +75,35 @@ class Request:
 
     guard: Guard | None = None
     """Opened while its user code runs."""
+    home: Home | None = None
+    """Where it runs on the async lane."""
     task: asyncio.Task[Any] | None = None
     tasks: weakref.WeakSet[asyncio.Task[Any]] = field(default_factory=weakref.WeakSet)
     """What its code started on the async lane."""
+    coroutines: weakref.WeakSet[GuardedCoroutine[Any]] = field(default_factory=weakref.WeakSet)
+    """Its code on the async lane, step by step."""
     awaiting: bool = False
     """Whether its task is inside user code that awaits, so that cancelling it hits that code."""
     interrupted: bool = False
+    insisted_on: bool = False
+    """Whether it outlived its interrupts, and was ended line by line."""
 
     thread_guards: weakref.WeakSet[Guard] = field(default_factory=weakref.WeakSet)
     """The guards of the threads in which its code runs besides its lane's."""
+    signalled: set[Process] = field(default_factory=set)
+    """Its processes that got a signal because it has to end."""
+    spared_threads: weakref.WeakSet[threading.Thread] = field(default_factory=weakref.WeakSet)
+    """Those of them that are meant to outlive it."""
+    leaves_running: bool = False
+    """Whether it has left something running on purpose."""
+    keeps: set[int] | None = None
+    """The ids of the processes that it kept for later when it was first told to end."""
+    shut_down: bool = False
+    """Whether sockets that it waits for are shut down to end it."""
     captures: list[Capture] = field(default_factory=list)
     """What takes its output while it is redirected, the last one first."""
-    figures: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
-    """Its figure managers of pyplot, by number."""
+    plotting: Plotting = field(default_factory=Plotting)
+    """Its figures of pyplot."""
 
     count: int = 0
     """Its own execution count."""
@@ -88,7 +118,10 @@ class Request:
 
     started: float | None = None
     ended: float | None = None
-    replied: bool = False
+    answered: threading.Lock = field(default_factory=threading.Lock)
+    """Taken by who writes its one reply, and never given back."""
+    is_cut_off: bool = False
+    """Whether it counts as ended though its code still runs: it puts nothing out and calls nobody any more."""
 
     @property
     def msg_id(self) -> str:
@@ -141,6 +174,15 @@ class Request:
     def label(self) -> str:
         """How to call it in a sentence."""
         return f"block {self.block_id}" if self.block_id else "a cell of another client"
+
+    def leave_running(self, what: threading.Thread | asyncio.Future[Any]) -> None:
+        """Let a thread or a task of it go on when the request has to end."""
+        self.leaves_running = True
+        if isinstance(what, threading.Thread):
+            self.spared_threads.add(what)
+        elif isinstance(what, asyncio.Task):
+            self.tasks.discard(what)
+            self.coroutines.discard(what.get_coro())  # type: ignore[arg-type]
 
     def begin(self) -> None:
         """Note that its first line of code runs now."""

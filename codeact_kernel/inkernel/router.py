@@ -27,6 +27,8 @@ from codeact_kernel.inkernel.threads import interrupt_threads
 
 EARLY = 1000
 """How many interrupts of requests that are not known (not yet, or no longer) are remembered."""
+RACES = 5
+"""Names, and other blocks, that a warning of a race tells."""
 BEFORE = "it was cancelled before it started"
 
 
@@ -51,6 +53,8 @@ class Router:
         self._lock = threading.RLock()
         self._live: dict[str, Request] = {}
         self._on_main = 0
+        self._main_is_lost = False
+        """Whether main is held by code that counts as ended."""
         self._early: deque[str] = deque(maxlen=EARLY)
 
     def accept(self, request: Request) -> None:
@@ -78,6 +82,7 @@ class Router:
         """
         with self._lock:
             self._on_main -= request.lane == "main"
+            self._main_is_lost &= request.lane != "main"
 
     def ended(self, request: Request, ok: bool) -> None:
         """Take the end of a request and start what waited for it.
@@ -102,7 +107,16 @@ class Router:
         for what in dropped:
             self._drop(*what)
 
-    def interrupt(self, msg_id: str) -> None:
+    def cut_off(self, request: Request) -> None:
+        """Take note that a request will count as ended while its code goes on: its lane serves others no more.
+
+        Args:
+            request: The request.
+        """
+        with self._lock:
+            self._main_is_lost |= request.lane == "main"
+
+    def interrupt(self, msg_id: str, *, insisting: bool = False) -> Request | None:
         """Interrupt one request; one that has not started will not run.
 
         Control messages overtake those of the shell channel: one that has not even come yet will not run
@@ -110,20 +124,35 @@ class Router:
 
         Args:
             msg_id: The message id of the request.
+            insisting: Whether the interrupt comes again until its code has ended, whatever that catches.
+
+        Returns:
+            The request, if it is known and has not ended.
         """
         with self._lock:
             request = self._live.get(msg_id)
             if request is None:
                 self._early.append(msg_id)
-                return
+                return None
             lane = request.lane
             waiting = lane is None and self._live.pop(request.msg_id, None) is not None
             request.interrupted = True
+            request.insisted_on |= insisting
         if waiting:
             self._drop(request, "cancelled", BEFORE)
         elif lane is not None and request.ended is None:
-            interrupt_threads(request)
-            self._lanes[lane].interrupt(request)
+            interrupt_threads(request, insisting=insisting)
+            self._lanes[lane].interrupt(request, insisting=insisting)
+        return request
+
+    def find(self, msg_id: str) -> Request | None:
+        """The request of that id, if it has not ended.
+
+        Args:
+            msg_id: The message id of the request.
+        """
+        with self._lock:
+            return self._live.get(msg_id)
 
     @property
     def live(self) -> list[Request]:
@@ -158,15 +187,19 @@ class Router:
     def _warn_of_races(self, request: Request) -> None:
         if request.block_id is None or request.names is None:
             return
+        names: set[str] = set()
+        others = []
         for other in self._live.values():
-            if other.msg_id in request.waits or other.names is None:
-                continue
-            both = sorted(request.names.makes & other.names.makes)
-            if both:
-                names = ", ".join(both[:5])
-                request.notes.append(
-                    f"{other.label} was running too and also assigns {names}: they share one namespace"
-                )
+            both = request.names.makes & other.names.makes if other.names is not None else set()
+            if both and other.msg_id not in request.waits:
+                names |= both
+                others.append(other.label)
+        if others:
+            shown = ", ".join(sorted(names)[:RACES])
+            who = f"{others[0]} was" if len(others) == 1 else f"{', '.join(others[:RACES])} were"
+            request.notes.append(
+                f"{who} running too, where {shown} is assigned as well: all share one namespace"
+            )
 
     def _no_longer(self, waiting: Request, request: Request, name: str, ok: bool) -> tuple[str, str] | None:
         """Why a request does not run now that what it waited for has ended: (status, reason)."""
@@ -180,6 +213,11 @@ class Router:
 
     def _place(self, request: Request) -> None:
         pinned = request.meta.get("lane")
+        if pinned == "main" and self._main_is_lost:
+            request.notes.append(
+                "it ran in a worker: code that was stopped, and did not end, holds the main thread"
+            )
+            pinned = None
         if pinned in self._lanes and not (request.is_async and pinned != "async"):
             lane = pinned
         elif request.is_async or (request.names is not None and request.names.calls_loop):

@@ -14,7 +14,6 @@ import sys
 import threading
 from typing import Any, Literal
 
-from ipykernel.compiler import XCachingCompiler
 from ipykernel.jsonutil import json_clean
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.builtin_trap import BuiltinTrap
@@ -76,24 +75,6 @@ class BlockHistoryManager(HistoryManager):  # type: ignore[misc]
                 last = kept.pop()
                 kept.extend([""] * (line_num + 1 - len(kept)))
                 kept[line_num] = last
-
-
-class BlockCompiler(XCachingCompiler):  # type: ignore[misc]
-    """Names the code of an agent's block after the block, so that tracebacks say where they are."""
-
-    def get_code_name(self, raw_code: str, code: str, number: int) -> str:
-        """The file name of a block's code; an ordinary cell's is what the debugger expects."""
-        request = current.get()
-        if request is None or request.block_id is None:
-            return str(super().get_code_name(raw_code, code, number))
-        return f"<block {request.block_id}>"
-
-    def format_code_name(self, name: str) -> tuple[str, str] | None:
-        """How a traceback for people calls that code."""
-        if name.startswith("<block ") and name.endswith(">"):
-            return "Block", name[7:-1]
-        named: tuple[str, str] | None = super().format_code_name(name)
-        return named
 
 
 class _PinnedBuiltins(BuiltinTrap):  # type: ignore[misc]
@@ -223,7 +204,9 @@ class CodeactShell(ZMQInteractiveShell):  # type: ignore[misc]
                     _stop_if_interrupted(request)
                     coroutine = eval(code_obj, self.user_global_ns, self.user_ns)
                     request.awaiting = True
-                    await GuardedCoroutine(request.guard, request, coroutine, raw=True)
+                    guarded = GuardedCoroutine(request.guard, request, coroutine, raw=True)
+                    request.coroutines.add(guarded)
+                    await guarded
                 else:
                     request.guard.call(request, _run, request, code_obj, self.user_global_ns, self.user_ns)
             except asyncio.CancelledError as cancelled:

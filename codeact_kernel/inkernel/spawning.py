@@ -19,6 +19,7 @@ from typing import Any
 
 from codeact_kernel.inkernel import forked
 from codeact_kernel.inkernel.children import Children
+from codeact_kernel.inkernel.guard import hold_here, let_go_in_copy
 from codeact_kernel.inkernel.request import current
 
 ENV, OUT, ERR = 5, 9, 11
@@ -112,29 +113,33 @@ def _adopt_fork(children: Children, on_interrupt: object) -> None:
 
     def fork() -> int:
         with children.starting() as start:
-            pid = stock_fork()
+            pid = hold_here(stock_fork)
             if pid:
                 start.note(pid)
         return pid
 
     def forkpty() -> tuple[int, int]:
         with children.starting() as start:
-            pid, fd = stock_forkpty()
+            pid, fd = hold_here(stock_forkpty)
             if pid:
                 start.note(pid)
         return pid, fd
 
     def in_child() -> None:
-        children.become_copy()
         forked.become_copy()
+        let_go_in_copy()
         request = current.get()
         if request is not None:
             request.outbox = forked.PrintedOutputs()  # type: ignore[assignment]
+        children.become_copy()
         if signal.getsignal(signal.SIGINT) == on_interrupt:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     os.fork, os.forkpty = fork, forkpty
     os.register_at_fork(before=forked.flush_c, after_in_child=in_child)
+    # Once more: an exception that was on its way to the forking thread lands in the copy, too, and so in the first
+    # call. A copy that does not know what it is would go on as a second kernel, and take the first one's messages.
+    os.register_at_fork(after_in_child=in_child)
 
 
 def _adopt_write(children: Children) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import thread as pools
 from typing import Any
 
 from codeact_kernel.inkernel.forked import leave_if_copy
-from codeact_kernel.inkernel.guard import Guard
+from codeact_kernel.inkernel.guard import Guard, hold_here
 from codeact_kernel.inkernel.request import Request, current
 
 _local = threading.local()
@@ -31,9 +31,9 @@ def adopt_threads() -> None:
         request = current.get()
         # A pool's thread outlives the block that happened to need it first; its work is what belongs to blocks.
         if request is not None and getattr(self, "_target", None) is not pools._worker:
-            run, run_as = self.run, _serve_as if _is_plumbing(self) else _run_as
+            run, run_as = self.run, _serve_as if _is_plumbing(self) else _live_as
             self.run = lambda: run_as(request, run)  # type: ignore[method-assign]
-        start(self)
+        hold_here(start, self)
 
     def submit_as_current(
         self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
@@ -47,14 +47,17 @@ def adopt_threads() -> None:
     ThreadPoolExecutor.submit = submit_as_current  # type: ignore[method-assign, assignment]
 
 
-def interrupt_threads(request: Request) -> None:
+def interrupt_threads(request: Request, *, insisting: bool = False) -> None:
     """Interrupt what runs in the threads of a request.
 
     Args:
         request: Whose threads.
+        insisting: As in `Guard.interrupt`.
     """
+    spared = {thread.ident for thread in list(request.spared_threads)}
     for guard in list(request.thread_guards):
-        guard.interrupt(request)
+        if guard.thread_of(request) not in spared:
+            guard.interrupt(request, insisting=insisting)
 
 
 def _is_plumbing(thread: threading.Thread) -> bool:
@@ -66,6 +69,12 @@ def _is_plumbing(thread: threading.Thread) -> bool:
 def _serve_as(request: Request, function: Callable[[], Any]) -> None:
     current.set(request)
     function()
+
+
+def _live_as(request: Request, function: Callable[[], Any]) -> None:
+    # For the thread's whole life: what is said of an exception that ends it is its block's, too.
+    current.set(request)
+    _run_as(request, function)
 
 
 def _run_as(request: Request, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,7 @@
 """The host's functions and `self`, as plain names in the namespace.
 
 Comes in: what the host says of its tools (name, signature, docstring, kind). Goes out: functions with that
-signature and docstring, so that `help()` and completion work, and `self`, each calling over the bridge.
+signature and docstring, so that `help()` and completion work, each calling over the bridge; and `self` beside them.
 """
 
 from __future__ import annotations
@@ -9,116 +9,125 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from codeact_kernel.inkernel.agentself import AgentSelf
+from codeact_kernel.inkernel.attach import attach
 from codeact_kernel.inkernel.bridge import Bridge, ToolError
+from codeact_kernel.inkernel.delegation import AgentError
 from codeact_kernel.inkernel.namespace import hide
-from codeact_kernel.inkernel.outputtext import OutputText
+from codeact_kernel.inkernel.toolbox import TOOL, Group, Toolbox, atried, hold_group, tried
 
 
-class AgentSelf:
-    """The agent that wrote this code.
-
-    `self.output(id)` gives a block's whole output, `self.cancel(id)` ends a block, and
-    `self.compact_knowledge(text)` replaces the conversation so far by what you write down.
-    """
-
-    def __init__(self, bridge: Bridge) -> None:
-        self._bridge = bridge
-
-    def output(self, id: str) -> OutputText:  # noqa: A002
-        """All that a block has printed and shown so far, as a text of any length.
-
-        Args:
-            id: The block's id; a reused one means the latest.
-
-        Returns:
-            A text like a `str`, of which only what is read is fetched: `o[a:b]`, `o.lines(a, b)`,
-            `o.search(pattern)`, `print(o)`; `o.text` is a `str`.
-
-        Raises:
-            ToolError: If there is no such block.
-        """
-
-        def page(start: int, stop: int | None, lines: bool) -> Any:
-            return self._bridge.call("self.output", (id, start, stop), {"lines": lines})
-
-        return OutputText(id, page)
-
-    def cancel(self, id: str) -> bool:  # noqa: A002
-        """End a block that runs or waits.
-
-        Args:
-            id: The block's id.
-
-        Returns:
-            Whether there was one to end.
-        """
-        return bool(self._bridge.call("self.cancel", (id,)))
-
-    def compact_knowledge(self, text: str) -> None:
-        """Replace the conversation so far by a text, from the next reply on.
-
-        What is in the namespace stays. Write down all that you will need: the task, what is done, what was
-        found, what is next, and which names hold what.
-
-        Args:
-            text: What you know.
-        """
-        self._bridge.call("self.compact_knowledge", (text,))
-
-    def __repr__(self) -> str:
-        return "<the agent; help(self) tells what it can do>"
-
-
-def install_tools(shell: Any, bridge: Bridge, content: dict[str, Any]) -> None:
+def install_tools(shell: Any, bridge: Bridge, content: dict[str, Any], agent: AgentSelf) -> None:
     """Bind the host's tools and `self` in the namespace.
 
     Args:
         shell: IPython's shell.
-        bridge: What they call over.
-        content: {"tools": [{"name", "signature", "doc", "async"}, …], "self": whether to bind `self`}.
+        bridge: What the tools call over.
+        content: {"tools": what `make_tool` takes, or {"group": a dotted name} of tools that are asked for later, …;
+            "self": whether to bind `self`}.
+        agent: What `self` is.
     """
-    names: dict[str, Any] = {tool["name"]: make_tool(bridge, tool) for tool in content.get("tools", [])}
+    names: dict[str, Any] = {}
+    make = partial(make_tool, bridge)
+    for tool in content.get("tools", []):
+        if "group" not in tool:
+            names[tool["name"]] = make(tool)
+            continue
+        hold_group(names, tool["group"], lambda name: Group(name, bridge, make))
     names["ToolError"] = ToolError
     if content.get("self"):
-        names["self"] = AgentSelf(bridge)
+        names |= {"self": agent, "tools": Toolbox(bridge, shell.user_ns), "AgentError": AgentError}
     hide(shell, names)
 
 
-def make_tool(bridge: Bridge, tool: dict[str, Any]) -> Callable[..., Any]:
+def make_tool(bridge: Bridge, tool: dict[str, Any]) -> Any:
     """Make the function that stands for a host's tool.
 
     Args:
         bridge: What it calls over.
-        tool: {"name", "signature", "doc", "async"}; the signature as text, "(query: str, limit: int = 5)".
+        tool: {"name", "signature", "doc"}; "called", the name that the host knows it by, where that is another;
+            "async"; "files", parameters whose values are files, of which the host gets what they hold. The signature
+            is a text, "(query: str, limit: int = 5)".
 
     Returns:
-        A function of that signature; an async one where the tool is async.
+        A function of that signature; an async one where the tool is async. Its `try_` hands a failure back as a
+        `ToolResult`; where it is a plain one, its `aio` is awaited.
     """
-    name = tool["name"]
+    called = tool.get("called", tool["name"])
     signature = parse_signature(tool["signature"])
+    quickly = _quick_bind(signature)
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not tool.get("files") and (given := quickly(args, kwargs)) is not None:
+            return (), given
         try:
-            return _by_name(signature.bind(*args, **kwargs))
+            bound = signature.bind(*args, **kwargs)
         except TypeError as exception:
-            raise TypeError(f"{name}{signature}: {exception}") from None
+            raise TypeError(f"{tool['name']}{signature}: {exception}") from None
+        for parameter in bound.arguments.keys() & tool.get("files", ()):
+            bound.arguments[parameter] = attach(bound.arguments[parameter])
+        return _by_name(bound)
 
-    if tool.get("async"):
+    async def wait(*args: Any, **kwargs: Any) -> Any:
+        return await bridge.acall(called, *bind(args, kwargs))
 
-        async def function(*args: Any, **kwargs: Any) -> Any:
-            return await bridge.acall(name, *bind(args, kwargs))
-    else:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return bridge.call(called, *bind(args, kwargs))
 
-        def function(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
-            return bridge.call(name, *bind(args, kwargs))
+    is_async = bool(tool.get("async"))
+    function: Any = wait if is_async else call
+    if not is_async:
+        function.aio = _dressed(wait, tool, signature, ".aio")
+    result = signature.replace(return_annotation="ToolResult")
+    function.try_ = _dressed(atried(wait) if is_async else tried(call), tool, result, ".try_")
+    return _dressed(function, tool, signature)
 
-    function.__name__ = function.__qualname__ = name
+
+def _dressed(function: Any, tool: dict[str, Any], signature: inspect.Signature, form: str = "") -> Any:
+    """Let a function look like a tool."""
+    function.__name__ = function.__qualname__ = tool["name"]
     function.__doc__ = tool.get("doc")
     function.__module__ = "tools"
-    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.__signature__ = signature
+    function.__annotations__ = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if parameter.annotation is not inspect.Parameter.empty
+    } | (
+        {}
+        if signature.return_annotation is inspect.Signature.empty
+        else {"return": signature.return_annotation}
+    )
+    setattr(function, TOOL, tool.get("called", tool["name"]).replace(":", ".") + form)
     return function
+
+
+def _quick_bind(
+    signature: inspect.Signature,
+) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any] | None]:
+    """What binds arguments by name in a fifth of the time that `signature.bind` takes.
+
+    It gives None where a parameter has no name that will do, and where the arguments do not fit: there the signature
+    says what is wrong.
+    """
+    parameters = signature.parameters.values()
+    placed = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    names = dict.fromkeys(p.name for p in parameters)
+    required = {p.name for p in parameters if p.default is p.empty}
+    plain = all(p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) for p in parameters)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
+        if not plain or len(args) > len(placed):
+            return None
+        given = dict(zip(placed, args, strict=False))
+        given |= kwargs
+        fits = len(given) == len(args) + len(kwargs) and required <= given.keys() <= names.keys()
+        return {name: given[name] for name in names if name in given} if fits else None
+
+    return bind
 
 
 def _by_name(bound: inspect.BoundArguments) -> tuple[tuple[Any, ...], dict[str, Any]]:

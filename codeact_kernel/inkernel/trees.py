@@ -62,9 +62,14 @@ class Brood:
 
 
 class Trees:
-    """The processes of all requests."""
+    """The processes of all requests.
 
-    def __init__(self) -> None:
+    Args:
+        kept: The ids of the processes that a request keeps for later.
+    """
+
+    def __init__(self, kept: Callable[[Request], set[int]]) -> None:
+        self.kept = kept
         self._lock = threading.Lock()
         self._broods: dict[str, Brood] = {}
         self._nobodys: dict[int, int | None] = {}
@@ -90,42 +95,50 @@ class Trees:
         """
         return [(process.pid, process.command) for process in self._tree(request)]
 
+    def owners(self) -> dict[int, Request | None]:
+        """Whose each process below this one is, by its id; None where it is nobody's."""
+        return self._owners(processes.family(os.getpid()))
+
     def interrupt(self, request: Request, first: Callable[[], object]) -> None:
-        """Send SIGINT to all processes of a request.
+        """Send SIGINT to all processes of a request that it does not keep for later.
 
         Args:
             request: The request.
             first: Called before, if there are any.
         """
-        tree = self._tree(request) if request.msg_id in self._broods else []
+        tree = self._tree(request, sparing=True) if request.msg_id in self._broods else []
         if tree:
             first()
+            request.signalled.update(tree)
         for process in tree:
             process.send(signal.SIGINT)
 
-    async def end(self, request: Request | None) -> list[int]:
-        """End all processes of a request: SIGTERM, and SIGKILL for what is still there a moment later.
+    async def end(self, request: Request | None, *, sparing: bool = False) -> list[int]:
+        """End the processes of a request: SIGTERM, and SIGKILL for what is still there a moment later.
 
         Args:
             request: The request; None for all below this process.
+            sparing: Whether those that it keeps for later are left alone.
 
         Returns:
-            The ids of those that have ended.
+            The ids of those that have ended; of a request also of those that an interrupt has ended before.
         """
-        told: dict[int, Process] = {}
+        told: set[Process] = set()
         loop = asyncio.get_running_loop()
         for signum, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, LAST_PATIENCE)):
             deadline = loop.time() + patience
             sent: set[int] = set()
-            while (tree := self._tree(request)) and loop.time() < deadline:
+            while (tree := self._tree(request, sparing=sparing)) and loop.time() < deadline:
                 for process in tree:
-                    told[process.pid] = process
+                    told.add(process)
                     if process.pid not in sent:
                         sent.add(process.pid)
                         process.send(signum)
                 await asyncio.sleep(POLL)
-        left = {process.pid for process in self._tree(request)}
-        return sorted(set(told) - left)
+        if request is not None:
+            request.signalled |= told
+            told = request.signalled
+        return sorted({process.pid for process in told if not process.is_there})
 
     async def end_all(self) -> None:
         """End everything below this process, and leave nothing to be waited for."""
@@ -136,12 +149,19 @@ class Trees:
 
     # -- whose a process is -------------------------------------------------------------------------------
 
-    def _tree(self, request: Request | None) -> list[Process]:
+    def _tree(self, request: Request | None, *, sparing: bool = False) -> list[Process]:
+        spared: set[int] = set()
+        if sparing and request is not None:
+            spared |= self.kept(request) if request.keeps is None else request.keeps
         if not processes.LINUX:
-            return self._noted(request)
+            return [process for process in self._noted(request) if process.pid not in spared]
         family = processes.family(os.getpid())
         owners = self._owners(family)
-        return [p for p in family if p.alive and (request is None or owners[p.pid] is request)]
+        for process in family:
+            if process.parent in spared:
+                spared.add(process.pid)
+        mine = [p for p in family if p.alive and (request is None or owners[p.pid] is request)]
+        return [process for process in mine if process.pid not in spared]
 
     def _noted(self, request: Request | None) -> list[Process]:
         broods = [b for b in list(self._broods.values()) if request is None or b.request is request]

@@ -5,11 +5,26 @@ Comes in: jobs. Goes out: their outputs and outcomes, in order and counted.
 
 from __future__ import annotations
 
-from codeact_kernel.kernels.client import Serve
+from codeact_kernel.environment import kernel_environment
+from codeact_kernel.kernels.calls import Back, Serve
 from codeact_kernel.kernels.compiles import compiles
-from codeact_kernel.kernels.environment import kernel_environment
-from codeact_kernel.kernels.host import Kernel, KernelSettings
+from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.interpreter import choose
+from codeact_kernel.kernels.janitor import make_folder, remove_folder
 from codeact_kernel.kernels.runner import KernelRunner
+from codeact_kernel.kernels.settings import KernelSettings
+from codeact_kernel.kernels.source import KernelSource
 
-__all__ = ["Kernel", "KernelRunner", "KernelSettings", "Serve", "choose", "compiles", "kernel_environment"]
+__all__ = [
+    "Back",
+    "Kernel",
+    "KernelRunner",
+    "KernelSettings",
+    "KernelSource",
+    "Serve",
+    "choose",
+    "compiles",
+    "kernel_environment",
+    "make_folder",
+    "remove_folder",
+]

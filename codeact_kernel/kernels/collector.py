@@ -126,10 +126,19 @@ class Collector:
         self._acknowledge()
         self._settle(at_once=True)
 
+    def on_call(self, lane: str | None) -> None:
+        """As in `Inlet`."""
+        self._start(lane, 0.0)
+
     def on_lost(self, error: KernelError) -> None:
         """As in `Inlet`."""
         if not self._done.done():
             self._done.set_exception(error)
+
+    @property
+    def is_whole(self) -> bool:
+        """As in `Inlet`."""
+        return self._done.done() and not self._lacks and not self._early
 
     async def complete(self) -> Message:
         """Wait until the request is complete, or until what is missing will not come any more.

@@ -1,68 +1,63 @@
-"""A kernel's life: start it, watch its process, end it.
+"""A kernel's life: start it, give it what its blocks may use, replace it when it is gone, end it.
 
-Comes in: settings. Goes out: `Kernel`, with its client, alive inside an `async with`. The process is started by
-jupyter_client's manager and provisioner; its sockets lie in a private folder that goes when it goes.
+Comes in: settings. Goes out: `Kernel`, with its client, alive inside an `async with`. The process itself is a
+`KernelProcess`, spawned, or by a `KernelSource` forked, or ready before it was asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import cloudpickle
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
 
-from codeact_kernel.errors import ConfigError, KernelDied, KernelError, KernelStartTimeout
+from codeact_kernel.environment import kernel_environment
+from codeact_kernel.errors import ConfigError, KernelDied, KernelError
 from codeact_kernel.inkernel import wire
-from codeact_kernel.kernels.client import KernelClient, Serve
-from codeact_kernel.kernels.environment import kernel_environment
+from codeact_kernel.kernels.calls import Serve
+from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.interpreter import Launch, choose
-from codeact_kernel.kernels.janitor import janitor
+from codeact_kernel.kernels.large import Large
+from codeact_kernel.kernels.memory import Memory, Point
+from codeact_kernel.kernels.process import KernelProcess
 from codeact_kernel.kernels.seeding import pickle_values
+from codeact_kernel.kernels.settings import KernelSettings
 
-DEATH_POLL = 0.2
-"""Seconds between two looks at the process."""
-CHILDREN_TIMEOUT = 3.0
-"""Seconds that a kernel may take to end its children: it needs 0.5 where they heed SIGTERM or not."""
+Begin = Callable[[Launch, KernelSettings], Awaitable[KernelProcess]]
+"""Gives a process of ours to use, which answers."""
 
-
-@dataclass(frozen=True, slots=True)
-class KernelSettings:
-    """Which kernel, and in what surroundings."""
-
-    kernel: str | None = None
-    """A kernelspec's name, whose interpreter runs the kernel."""
-    python: str | None = None
-    """An interpreter's path."""
-    cwd: Path = field(default_factory=Path)
-    """The folder in which blocks run."""
-    env: tuple[str, ...] = ()
-    """Names of the host's variables that blocks may see."""
-    variables: tuple[tuple[str, str], ...] = ()
-    """Variables to set for blocks."""
-    start_timeout: float = 60.0
-    """Seconds that it may take to answer."""
+_CLOUDPICKLE = str(Path(cloudpickle.__file__).parent)
 
 
-class _OneSpec(KernelSpecManager):  # type: ignore[misc]
-    """Knows one kernelspec, which is nowhere on disk."""
+def environment_of(launch: Launch, settings: KernelSettings) -> dict[str, str]:
+    """The environment of a kernel, as things are now.
 
-    spec: Any = None
+    Args:
+        launch: How it is started.
+        settings: Which kernel is wanted.
+    """
+    return kernel_environment(os.environ, settings.env, {**launch.env, **dict(settings.variables)})
 
-    def get_kernel_spec(self, kernel_name: str) -> Any:
-        """The one."""
-        return self.spec
+
+async def spawn(launch: Launch, settings: KernelSettings) -> KernelProcess:
+    """Start a process for one kernel.
+
+    Args:
+        launch: How.
+        settings: Which kernel is wanted.
+
+    Raises:
+        KernelError: If it does not start.
+    """
+    process = KernelProcess(launch)
+    await process.start(settings.cwd, environment_of(launch, settings), settings.start_timeout)
+    return process
 
 
 class Kernel:
@@ -72,10 +67,19 @@ class Kernel:
         settings: Which one.
         serve: Answers calls from its code.
         tools: What is bound in its namespace: descriptions as `inkernel.tools` takes them.
+        warn: Called with what the model has to know of the kernel, such as that its memory runs short.
+        agent: Whose kernel it is: a number that no other agent of its tree has, and a name.
+        begin: Where its process comes from.
     """
 
     def __init__(
-        self, settings: KernelSettings, serve: Serve | None = None, tools: list[dict[str, Any]] | None = None
+        self,
+        settings: KernelSettings,
+        serve: Serve | None = None,
+        tools: list[dict[str, Any]] | None = None,
+        warn: Callable[[str], None] = lambda text: None,
+        agent: tuple[int, str] = (0, "the agent"),
+        begin: Begin = spawn,
     ) -> None:
         self.settings = settings
         self.ours = True
@@ -83,23 +87,22 @@ class Kernel:
         """What it is, in words."""
         self.note = ""
         """Why it runs one block at a time, where it does."""
-        self.names: tuple[str, ...] = ()
-        """What its namespace held when it was last heard of."""
         self._serve = serve
         self._tools = tools or []
-        self._watcher: asyncio.Task[None] | None = None
-        self._watched: int | None = None
+        self._agent = agent
+        self._memory = Memory(settings.max_memory, lambda: self.names, warn)
+        self._begin = begin
+        self._process: KernelProcess | None = None
+        self._reader: asyncio.Task[None] | None = None
         self._seeds: dict[str, bytes] = {}
+        self._parcels: dict[str, tuple[str, ...]] = {}
         self._reviving = asyncio.Lock()
-        self.death: KernelDied | None = None
-        """How its process ended, if it did."""
+        self.is_over = False
+        """Whether it has been left."""
 
     async def __aenter__(self) -> Kernel:
-        self._launch = await choose(self.settings.kernel, self.settings.python)
-        self.ours, self.note = self._launch.ours, self._launch.note
-        if not self.settings.cwd.is_dir():
-            raise ConfigError(f"the workspace {self.settings.cwd} is no folder")
-        await self._start_whole()
+        if self._process is None:
+            await self.start()
         return self
 
     async def __aexit__(
@@ -108,26 +111,160 @@ class Kernel:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._stop()
+        # Also when this is cancelled meanwhile, once more: a process or a folder would be left.
+        stopping, cancelled = asyncio.ensure_future(self._stop()), None
+        while not stopping.done():
+            try:
+                await asyncio.shield(stopping)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        self.is_over = True
+        stopping.result()
+        if cancelled is not None:
+            raise cancelled
+
+    async def start(self, launch: Launch | None = None) -> None:
+        """Start it, for who enters it later; entering it does the same.
+
+        Args:
+            launch: How, where that is known.
+
+        Raises:
+            ConfigError: If the settings are wrong.
+            KernelError: If it does not start.
+        """
+        self._launch = launch or await choose(self.settings.kernel, self.settings.python)
+        self.ours, self.note = self._launch.ours, self._launch.note
+        if not self.settings.cwd.is_dir():
+            raise ConfigError(f"the workspace {self.settings.cwd} is no folder")
+        await self._start_whole()
+
+    @property
+    def process(self) -> KernelProcess:
+        """Its process; after a death the next one, once it was revived."""
+        assert self._process is not None
+        return self._process
+
+    @property
+    def client(self) -> KernelClient:
+        """The channels to its process."""
+        return self.process.client
 
     @property
     def pid(self) -> int | None:
         """The process's id, while it lives."""
-        return getattr(self._manager.provisioner, "pid", None)
+        return self.process.pid
 
-    async def interrupt(self, msg_id: str) -> None:
+    @property
+    def death(self) -> KernelDied | None:
+        """How its process ended, if it did."""
+        return self.process.death
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its namespace held when it was last heard of."""
+        return self._process.names if self._process is not None else ()
+
+    @names.setter
+    def names(self, names: tuple[str, ...]) -> None:
+        self.process.names = names
+
+    @property
+    def memory(self) -> tuple[Point, ...]:
+        """What its processes held, oldest first: (seconds since the epoch, bytes of resident memory).
+
+        Read about once a second. At most 1024 points, over its whole life: once there are more readings, each point
+        stands for the same number of them and is the largest.
+        """
+        return self._memory.curve.points
+
+    async def interrupt(self, msg_id: str, *, insisting: bool = False) -> None:
         """Interrupt one execute request; in a kernel that is not ours, whatever runs.
 
         Args:
             msg_id: The request's id.
+            insisting: Whether also its processes are ended, the sockets that it waits for shut down, and its code
+                is interrupted at each line that it still runs.
         """
         if self.ours:
-            await self.client.request("interrupt_request", {"msg_id": msg_id}, channel="control")
+            kind = wire.INSIST if insisting else "interrupt_request"
+            await self.client.request(kind, {"msg_id": msg_id}, channel="control")
         else:
-            await self._manager.interrupt_kernel()
+            await self.process.manager.interrupt_kernel()
+
+    async def interrupt_by_signal(self, msg_id: str) -> None:
+        """Interrupt one execute request of our kernel though no thread of it answers.
+
+        Only a request on the main thread can be reached so, and there only code that looks for signals.
+
+        Args:
+            msg_id: The request's id.
+        """
+        if self.ours and self.pid is not None:
+            (self.process.folder / wire.INTERRUPT_FILE).write_text(msg_id)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGINT)
+
+    async def cut_off(self, msg_id: str) -> None:
+        """Have an execute request answered though its code does not end; what it still does is cut off.
+
+        Args:
+            msg_id: The request's id.
+        """
+        await self.client.request(wire.CUT_OFF, {"msg_id": msg_id}, channel="control")
+
+    async def end_rest(self, msg_id: str) -> dict[str, Any]:
+        """End what an execute request that had to end has left running, but for what its code keeps for later.
+
+        Args:
+            msg_id: The request's id.
+
+        Returns:
+            "ended": the ids of the processes that were ended; "processes": [id, command line] of those that live;
+            "threads": the names of the threads that nothing ends.
+        """
+        reply = await self.client.request(wire.END_REST, {"msg_id": msg_id}, channel="control")
+        content: dict[str, Any] = reply["content"]
+        return content
+
+    async def kill(self, reason: str) -> None:
+        """End the process and all below it at once. The next block gets a new one, and is told.
+
+        Args:
+            reason: Why, as a clause that follows "the kernel": "was restarted to stop block a".
+        """
+        await self.process.kill(reason)
+
+    async def restart(self, reason: str) -> tuple[str, ...]:
+        """End the process and all below it, and start the next one. What was seeded is bound again.
+
+        Args:
+            reason: As for `kill`.
+
+        Returns:
+            The names that are gone.
+
+        Raises:
+            KernelError: If the next one does not start.
+        """
+        before = self.names
+        await self.kill(reason)
+        await self.process.ended()
+        await self.revive()
+        return tuple(name for name in before if name not in self.names)
+
+    async def variables(self) -> list[dict[str, str]]:
+        """What the names of our kernel hold: {"name", "type", "size", "value"} of each, told while blocks run, too.
+
+        Raises:
+            KernelError: If the kernel is gone.
+        """
+        reply = await self.client.request(wire.VARIABLES, {}, channel="control")
+        told: list[dict[str, str]] = reply["content"]["variables"]
+        return told
 
     async def revive(self) -> KernelDied | None:
-        """Start a new process in place of one that has ended.
+        """Start a new process in place of one that has ended, or that cannot be reached any more.
 
         What was seeded is bound again; everything else that the namespace held is gone.
 
@@ -140,12 +277,18 @@ class Kernel:
         async with self._reviving:
             death = self.death
             if death is None:
-                return None
+                if self.client.lost is None:
+                    return None
+                why = f"was restarted: {self.client.lost}"
+                await self.kill(why)
+                death = KernelDied(f"the kernel {why}", lost=self.names)
             await self._stop()
             await self._start_whole()
             await self._bind(self._seeds)
-            lost = tuple(name for name in death.lost if name not in self._seeds)
-            self.names = tuple(self._seeds)
+            for file in self._parcels:
+                await self._bind_parcel(file)
+            self.names = (*self._seeds, *(name for names in self._parcels.values() for name in names))
+            lost = tuple(name for name in death.lost if name not in self.names)
             return KernelDied(death.message, returncode=death.returncode, lost=lost)
 
     async def seed(self, values: dict[str, Any]) -> None:
@@ -165,10 +308,28 @@ class Kernel:
         await self._bind(pickled)
         self._seeds |= pickled
 
+    async def seed_parcel(self, file: str, names: Iterable[str]) -> None:
+        """Bind what another kernel has packed.
+
+        Args:
+            file: The parcel; it has to stay as long as this kernel lives, which may be restarted.
+            names: The names that are in it.
+
+        Raises:
+            ConfigError: If something of it cannot be read here; says what and why.
+        """
+        self._parcels[file] = tuple(names)
+        await self._bind_parcel(file)
+
+    async def _bind_parcel(self, file: str) -> None:
+        reply = await self.client.request(wire.SEED, {"names": [], "parcel": file}, channel="control")
+        for reason in reply["content"]["failed"].values():
+            raise ConfigError(f"the namespace cannot be passed: {reason}")
+
     async def _bind(self, pickled: dict[str, bytes]) -> None:
         if not pickled:
             return
-        content = {"names": list(pickled), "cloudpickle": str(Path(cloudpickle.__file__).parent)}
+        content = {"names": list(pickled), "cloudpickle": _CLOUDPICKLE}
         reply = await self.client.request(
             wire.SEED, content, channel="control", buffers=list(pickled.values())
         )
@@ -176,115 +337,43 @@ class Kernel:
             raise ConfigError(f"{name} cannot be passed to the kernel: {reason}")
 
     async def _start_whole(self) -> None:
-        # Unix sockets have paths of at most about 100 characters: a short folder of its own.
-        self._folder = Path(tempfile.mkdtemp(prefix="ck-"))
-        self.death = None
+        self._process = await self._begin(self._launch, self.settings)
         try:
-            await self._start()
+            await self._open_bridge()
+            self._reader = asyncio.get_running_loop().create_task(self._watch_memory())
         except BaseException:
             await self._stop()
             raise
 
-    async def _start(self) -> None:
-        self._manager = self._make_manager(self._launch)
-        log = open(self._folder / "log", "wb")  # noqa: ASYNC230, SIM115
-        extra = {
-            **self._launch.env,
-            **dict(self.settings.variables),
-            "IPYTHONDIR": str(self._folder / "ipython"),
-        }
-        env = kernel_environment(os.environ, self.settings.env, extra)
-        try:
-            await self._manager.start_kernel(
-                cwd=str(self.settings.cwd), env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        except (OSError, ValueError) as exception:
-            raise KernelError(f"the kernel did not start: {exception}") from exception
-        finally:
-            log.close()
-        self._watched = self.pid
-        if self._watched is not None:
-            janitor.watch(self._watched, self._folder)
-        self.client = KernelClient(self._manager.get_connection_info(), self._serve)
-        self.client.connect()
-        self._watcher = asyncio.get_running_loop().create_task(self._watch())
-        try:
-            info = await self.client.ready(self.settings.start_timeout)
-            await self._open_bridge(info)
-        except TimeoutError:
-            wait = f"{self.settings.start_timeout:g} s"
-            raise KernelStartTimeout(f"the kernel did not answer within {wait}{self._log_tail()}") from None
-
-    def _make_manager(self, launch: Launch) -> Any:
-        spec = KernelSpec(argv=list(launch.argv), language=launch.language, display_name="codeact")
-        spec.interrupt_mode = "message" if launch.ours else "signal"
-        specs = _OneSpec()
-        specs.spec = spec
-        manager = AsyncKernelManager(kernel_spec_manager=specs, kernel_name="codeact")
-        manager.connection_file = str(self._folder / "kernel.json")
-        manager.shutdown_wait_time = 3.0
-        manager.cache_ports = False
-        if sys.platform != "win32":
-            manager.transport = "ipc"
-            manager.ip = str(self._folder / "s")
-        return manager
-
-    async def _open_bridge(self, info: dict[str, Any]) -> None:
+    async def _open_bridge(self) -> None:
         if not self.ours:
-            self.description = str(info.get("banner", "")).partition("\n")[0] or self._launch.language
+            banner = str(self.process.info.get("banner", ""))
+            self.description = banner.partition("\n")[0] or self._launch.language
             return
-        content = {"tools": self._tools, "self": bool(self._serve)}
+        self.client.serve_with(self._serve, Large(self.process.folder, self.settings.max_result))
+        content = {
+            "tools": self._tools,
+            "self": bool(self._serve),
+            "agent": self._agent,
+            "cloudpickle": _CLOUDPICKLE,
+            "cwd": str(self.settings.cwd.resolve()),
+        }
         reply = await self.client.request(wire.OPEN, content, channel="control")
         about = reply["content"]
+        if about["status"] != "ok":
+            raise KernelError(f"the kernel did not start: {about['error']}")
+        self.process.is_open = True
         self.description = f"Python {about['python']}, ipykernel {about['ipykernel']}"
 
-    async def _watch(self) -> None:
-        """Tell everybody when the process ends; nothing on the channels would."""
-        while (code := await self._manager.provisioner.poll()) is None:  # noqa: ASYNC110
-            await asyncio.sleep(DEATH_POLL)
-        self.death = KernelDied(_how_it_died(code) + self._log_tail(), returncode=code, lost=self.names)
-        self.client.lose(self.death)
-
-    async def _end_children(self) -> None:
-        """What blocks have started and left running ends with the kernel; afterwards nobody would find it."""
-        if self.ours and self.death is None and self.description:
-            with suppress(KernelError, TimeoutError):
-                async with asyncio.timeout(CHILDREN_TIMEOUT):
-                    await self.client.request(wire.END_CHILDREN, {}, channel="control")
+    async def _watch_memory(self) -> None:
+        """End the processes before they take the machine's memory, where their owner has said how much is enough."""
+        if self.pid is not None and (reason := await self._memory.watch(self.pid)):
+            await self.kill(reason)
 
     async def _stop(self) -> None:
-        await self._end_children()
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.gather(self._watcher, return_exceptions=True)
-        if hasattr(self, "client"):
-            await self.client.aclose()
-        if hasattr(self, "_manager") and self._manager.has_kernel:
-            await self._manager.shutdown_kernel(now=True)
-            self._manager.cleanup_connection_file()
-        if hasattr(self, "_manager"):
-            self._manager.context.destroy(linger=0)
-        shutil.rmtree(self._folder, ignore_errors=True)
-        if self._watched is not None:
-            janitor.release(self._watched)
-            self._watched = None
-
-    def _log_tail(self) -> str:
-        try:
-            text = (self._folder / "log").read_text("utf-8", "replace").strip()
-        except OSError:
-            return ""
-        return f"; it said: {text.splitlines()[-1][:300]}" if text else ""
-
-
-def _how_it_died(code: int | None) -> str:
-    if code is None:
-        return "the kernel's process is gone"
-    if code >= 0:
-        return f"the kernel's process ended by itself with exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    hint = " (out of memory is the usual reason)" if name == "SIGKILL" else ""
-    return f"the kernel's process was ended by {name}{hint}"
+        if self._reader is not None:
+            self._reader.cancel()
+        if self._process is not None:
+            await self._process.stop()
+        if self._reader is not None:
+            await asyncio.gather(self._reader, return_exceptions=True)

@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,6 +33,8 @@ except Exception:
 print(json.dumps({"python": list(sys.version_info[:3]), "ipykernel": ipykernel}))
 """
 _PROBE_TIMEOUT = 30.0
+OPTIONS = ("--HistoryManager.enabled=False",)
+"""What our kernel is told besides its connection file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,10 @@ class Launch:
     argv: tuple[str, ...]
     """The command line; `{connection_file}` stands for the connection file."""
     ours: bool
+    command: tuple[str, ...] = ()
+    """What of the command line starts our code; empty where it is not ours."""
+    options: tuple[str, ...] = ()
+    """What of it stands behind the connection file."""
     language: str = "python"
     env: dict[str, str] = field(default_factory=dict)
     """Variables that its kernelspec asks for."""
@@ -71,8 +78,14 @@ async def choose(kernel: str | None = None, python: str | None = None) -> Launch
     if python is not None:
         return await _with_interpreter(python)
     if kernel is None or kernel == "codeact":
-        return _ours(sys.executable, _Found(tuple(sys.version_info[:3]), version("ipykernel")))
+        return _ours(sys.executable, _Found(tuple(sys.version_info[:3]), _our_ipykernel()))
     return await _from_spec(kernel)
+
+
+@cache
+def _our_ipykernel() -> str:
+    # Some milliseconds each time, otherwise.
+    return version("ipykernel")
 
 
 async def _with_interpreter(python: str) -> Launch:
@@ -124,7 +137,12 @@ class _Found:
 
 def _ours(python: str, found: _Found) -> Launch:
     described = f"Python {found.shown}, ipykernel {found.ipykernel}"
-    return Launch(_our_argv(python), ours=True, python=found.python, description=described)
+    start = Path(__file__).resolve().parent.parent / "inkernel" / "__main__.py"
+    command = (python, "-Xfrozen_modules=off", str(start))
+    argv = (*command, "-f", "{connection_file}", *OPTIONS)
+    return Launch(
+        argv, ours=True, command=command, options=OPTIONS, python=found.python, description=described
+    )
 
 
 async def _probe(python: str) -> _Found:
@@ -154,15 +172,3 @@ def _problem(python: str, found: _Found) -> str:
         what = f"has ipykernel {have}" if have else "has no ipykernel"
         return f"{python} {what}; run: {python} -m pip install 'ipykernel>=7.4'"
     return ""
-
-
-def _our_argv(python: str) -> tuple[str, ...]:
-    start = Path(__file__).resolve().parent.parent / "inkernel" / "__main__.py"
-    return (
-        python,
-        "-Xfrozen_modules=off",
-        str(start),
-        "-f",
-        "{connection_file}",
-        "--HistoryManager.enabled=False",
-    )

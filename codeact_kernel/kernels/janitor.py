@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -51,6 +52,22 @@ class Janitor:
             pid: Its process.
         """
         self._note({"release": pid})
+
+    def hold(self, folder: Path) -> None:
+        """Note a folder that is no kernel's.
+
+        Args:
+            folder: The folder.
+        """
+        self._note({"hold": str(folder)})
+
+    def drop(self, folder: Path) -> None:
+        """Take note that such a folder is gone.
+
+        Args:
+            folder: The folder.
+        """
+        self._note({"drop": str(folder)})
 
     def _note(self, note: dict[str, object]) -> None:
         with self._lock:
@@ -132,18 +149,44 @@ def serve(notes: IO[bytes]) -> None:
         notes: One JSON object a line.
     """
     watched: dict[int, str] = {}
+    held: set[str] = set()
     for line in notes:
         note = json.loads(line)
         if "watch" in note:
             watched[note["watch"]] = note["folder"]
-        else:
-            watched.pop(note.get("release"), None)
-    for pid, folder in watched.items():
+        elif "hold" in note:
+            held.add(note["hold"])
+        watched.pop(note.get("release"), None)
+        held.discard(note.get("drop"))
+    for pid in watched:
         end(pid)
+    for folder in (*watched.values(), *held):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 janitor = Janitor()
+
+
+def make_folder(prefix: str) -> Path:
+    """Make a temporary folder that goes with this process, however that ends.
+
+    Args:
+        prefix: What its name begins with.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    janitor.hold(folder)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove such a folder.
+
+    Args:
+        folder: The folder.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    janitor.drop(folder)
+
 
 if __name__ == "__main__":
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

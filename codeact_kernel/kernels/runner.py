@@ -7,24 +7,54 @@ side by side and the kernel keeps their order; in any other kernel one runs at a
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, Status, StreamOutput
-from codeact_kernel.errors import KernelDied
+from codeact_kernel.errors import KernelDied, KernelError, ToolError
 from codeact_kernel.kernels.ansi import plain_traceback
 from codeact_kernel.kernels.collector import Collector
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.outputs import meta_of
-from codeact_kernel.protocols import Watcher
+from codeact_kernel.protocols import LAST, Watcher
+
+GENTLE = 2
+"""Interrupts that leave it to the code how it ends."""
+ANSWER = 0.8
+"""Seconds for which a kernel that runs several blocks may be busy before it counts as one that does not answer."""
+REST = 3.0
+"""Seconds that the end of what a block has left running may take: 0.5 for processes that ignore SIGTERM, 1.7 for
+threads that nothing ends."""
+REMEMBERED = 1000
+"""Ended jobs that calls over the bridge are still told from others'."""
 
 
 @dataclass
 class _Sent:
     """A job that is on its way."""
 
+    watcher: Watcher
     msg_id: str | None = None
-    cancelled: bool = False
+    interrupts: int = 0
+    """How often it was interrupted."""
+    unanswered: bool = False
+    """Whether the kernel has not answered the last interrupt."""
+    restarted: bool = False
+    """Whether its kernel was ended to end it."""
+
+
+class _Nobody:
+    """Hears of a job, and tells nobody."""
+
+    def started(self, lane: str, at: float) -> None:
+        """As in `Watcher`."""
+
+    def held(self, by: str | None) -> None:
+        """As in `Watcher`."""
+
+    def output(self, output: Output) -> None:
+        """As in `Watcher`."""
 
 
 class KernelRunner:
@@ -38,39 +68,86 @@ class KernelRunner:
         self._kernel = kernel
         self._sent: dict[str, _Sent] = {}
         self._blocks: dict[str, str] = {}
+        self._ended: dict[str, str] = {}
+        """The latest jobs that have ended, by msg_id."""
         self._one_at_a_time = asyncio.Lock()
 
     async def run(self, job: Job, watcher: Watcher) -> Outcome:
         """As in `Runner`."""
-        sent = self._sent[job.id] = _Sent()
+        sent = self._sent[job.id] = _Sent(watcher)
         try:
             if self._kernel.ours:
                 return await self._execute(job, watcher, sent)
             async with self._one_at_a_time:
-                if sent.cancelled:
+                if sent.interrupts:
                     return Outcome("cancelled", error="it was cancelled before it started")
                 return await self._execute(job, watcher, sent)
         finally:
             del self._sent[job.id]
 
-    async def interrupt(self, job_id: str) -> None:
-        """As in `Runner`."""
+    async def aside(self, job: Job) -> Outcome:
+        """Run code of ours in the namespace: as a block, in the same order and as easily interrupted, but no cell.
+
+        Args:
+            job: A code block, under an id that no other job has.
+
+        Returns:
+            How it ended. What it puts out is dropped.
+
+        Raises:
+            KernelError: If the kernel is gone.
+        """
+        sent = self._sent[job.id] = _Sent(_Nobody())
+        try:
+            return await self._execute(job, sent.watcher, sent, silent=True)
+        finally:
+            del self._sent[job.id]
+
+    async def interrupt(self, job_id: str, insistence: int = 0) -> None:
+        """As in `Runner`: an interrupt, another, then all means that spare other blocks; at last what does not."""
         sent = self._sent.get(job_id)
         if sent is None:
             return
-        sent.cancelled = True
-        if sent.msg_id is not None:
-            await self._kernel.interrupt(sent.msg_id)
+        sent.interrupts += 1
+        if sent.msg_id is None:
+            return
+        if insistence == LAST:
+            await self._end(job_id, sent, sent.msg_id)
+            return
+        was_unanswered, sent.unanswered = sent.unanswered, True
+        if was_unanswered:
+            await self._kernel.interrupt_by_signal(sent.msg_id)
+        await self._kernel.interrupt(sent.msg_id, insisting=insistence >= GENTLE)
+        sent.unanswered = False
+
+    async def _end(self, job_id: str, sent: _Sent, msg_id: str) -> None:
+        """End a job that interrupts do not: cut it off, where others live that it must not harm; else restart."""
+        others = any(other is not sent and other.msg_id for other in self._sent.values())
+        if self._kernel.ours and others and not sent.unanswered:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER):
+                    await self._kernel.cut_off(msg_id)
+                    return
+        sent.restarted = True
+        await self._kernel.kill(f"was restarted to stop block {job_id}, which nothing else stopped")
 
     def block_of(self, msg_id: str | None) -> str | None:
         """The job whose code made a call over the bridge.
 
         Args:
             msg_id: The execute request that the call names as its parent.
+
+        Returns:
+            Its id; None for code of another client, and for what a block has left running on purpose.
+
+        Raises:
+            ToolError: If that has ended: nothing calls in its name any more.
         """
+        if msg_id in self._ended:
+            raise ToolError(f"block {self._ended[msg_id]} has ended: calls in its name are not answered")
         return self._blocks.get(msg_id or "")
 
-    async def _execute(self, job: Job, watcher: Watcher, sent: _Sent) -> Outcome:
+    async def _execute(self, job: Job, watcher: Watcher, sent: _Sent, *, silent: bool = False) -> Outcome:
         assert isinstance(job.block, CodeBlock)
         block = job.block
         death = await self._kernel.revive()
@@ -81,13 +158,57 @@ class KernelRunner:
             "order": "names" if block.after is None else "free",
             "lane": block.lane,
         }
-        sent.msg_id = self._kernel.client.execute(block.code, meta if self._kernel.ours else {}, collector)
+        self._kernel.client.on_held = self._on_held
+        fields = meta if self._kernel.ours else {}
+        sent.msg_id = self._kernel.client.execute(block.code, fields, collector, silent=silent)
         self._blocks[sent.msg_id] = job.id
-        reply = await collector.complete()
+        try:
+            reply = await collector.complete()
+        except KernelDied as died:
+            if not sent.restarted:
+                raise
+            return Outcome("cancelled", notes=(f"{died.message}.{died.loss}",))
+        finally:
+            self._note_end(sent.msg_id)
         for output in _pages(reply["content"].get("payload") or []):
             watcher.output(output)
         outcome = self._outcome(reply, collector.missing)
-        return outcome if death is None else replace(outcome, notes=(_fresh(death), *outcome.notes))
+        notes = (*outcome.notes, *await self._aftermath(sent, meta_of(reply)))
+        return replace(outcome, notes=notes if death is None else (_fresh(death), *notes))
+
+    def _note_end(self, msg_id: str) -> None:
+        self._ended[msg_id] = self._blocks.pop(msg_id)
+        if len(self._ended) > REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+    async def _aftermath(self, sent: _Sent, meta: dict[str, Any]) -> list[str]:
+        """What there is to say of a job that was ended: what it took, what ended with it, and what lives."""
+        if not sent.interrupts or sent.msg_id is None or not self._kernel.ours:
+            return []
+        notes = []
+        if meta.get("how") == "cut off":
+            return [_cut_off(meta.get("living") or ["its code"])]
+        if meta.get("insisted_on"):
+            notes.append("it went on at the first interrupts; its code was ended at the line that it was in")
+        if meta.get("shut_down"):
+            notes.append("the sockets that it waited for were shut down")
+        with suppress(KernelError, TimeoutError):
+            async with asyncio.timeout(REST):
+                rest = await self._kernel.end_rest(sent.msg_id)
+                if rest["ended"]:
+                    notes.append(f"ended with it: process {', '.join(map(str, rest['ended']))}")
+                for pid, command in rest.get("processes", ()):
+                    notes.append(f"still runs, because a name holds it: process {pid} ({command})")
+                if rest.get("threads"):
+                    notes.append(f"still runs, because nothing ends it: thread {', '.join(rest['threads'])}")
+        return notes
+
+    def _on_held(self, about: dict[str, Any]) -> None:
+        by = None if about["by"] is None else self._blocks.get(about["by"], "code of another client")
+        for msg_id in about["held"]:
+            sent = self._sent.get(self._blocks.get(msg_id, ""))
+            if sent is not None:
+                sent.watcher.held(by)
 
     def _outcome(self, reply: dict[str, Any], missing: int) -> Outcome:
         content, meta = reply["content"], meta_of(reply)
@@ -112,9 +233,15 @@ class KernelRunner:
         )
 
 
+def _cut_off(living: list[str]) -> str:
+    return (
+        "no interrupt ended it, and other blocks live in its kernel: it is cut off, its output and its tool calls go "
+        f"nowhere, but {', '.join(living)} still runs; self.restart() ends it, and all names with it"
+    )
+
+
 def _fresh(death: KernelDied) -> str:
-    lost = f"; gone with it: {', '.join(death.lost[:40])}" if death.lost else ""
-    return f"it ran in a fresh kernel, because {death.message}{lost}"
+    return f"it ran in a fresh kernel, because {death.message}.{death.loss}"
 
 
 def _pages(payload: list[dict[str, Any]]) -> list[Output]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
 import threading
 import time
@@ -90,6 +92,25 @@ def test_an_interrupt_that_comes_with_the_end_of_the_code_never_lands_in_ours(bu
         thread.join(60)
     assert landed >= 5
     assert escaped == []
+
+
+def test_code_can_be_traced_after_an_interrupt_that_came_too_late():
+    guard, asked, traced = Guard(), request(), []
+
+    def work():
+        with contextlib.suppress(KeyboardInterrupt):
+            guard.call(asked, guard.interrupt, asked)
+        sys.settrace(lambda frame, event, arg: traced.append(event))
+        try:
+            json.dumps({})
+        finally:
+            sys.settrace(None)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert "call" in traced
+    assert not thread.is_alive()
 
 
 async def test_what_would_end_the_loop_leaves_a_task_as_an_ordinary_error():

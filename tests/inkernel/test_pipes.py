@@ -20,10 +20,10 @@ def opened():
     READER.start()
     ends = []
 
-    def open_pipe(take=None):
+    def open_pipe(take=None, has_room=lambda since: True):
         texts: list[str] = []
         read, write = os.pipe()
-        pipe = Pipe(read, take or texts.append)
+        pipe = Pipe(read, take or texts.append, has_room)
         READER.call(lambda: READER.add(pipe))
         ends.append(write)
         return texts, pipe, write
@@ -90,6 +90,42 @@ def test_a_drain_ends_though_a_writer_does_not(opened):
     go_on = False
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_a_pipe_is_left_alone_while_there_is_no_room_for_its_text_and_read_on_later(opened):
+    room = threading.Event()
+    asked: list[float] = []
+
+    def has_room(since):
+        asked.append(since)
+        return room.is_set()
+
+    texts, _, write = opened(has_room=has_room)
+    os.write(write, b"held back")
+    other_texts, other, other_write = opened()
+    while len(asked) < 4:
+        os.write(other_write, b"x")
+        READER.drain(other)
+    assert texts == []
+    assert asked[1] == asked[2] == asked[3]
+    assert set("".join(other_texts)) == {"x"}
+    room.set()
+    while not texts:
+        os.write(other_write, b"x")
+        READER.drain(other)
+    assert texts == ["held back"]
+
+
+def test_a_pipe_that_ends_while_it_is_left_alone_is_drained_and_closed(opened):
+    texts, pipe, write = opened(has_room=lambda since: False)
+    os.write(write, b"last")
+    while pipe not in READER._full:
+        READER.call(lambda: None)
+    os.close(write)
+    READER.call(lambda: READER.settle(pipe))
+    assert texts == ["last"]
+    assert pipe.ended
+    assert pipe not in READER._full
 
 
 def test_what_a_taker_raises_ends_neither_the_pipe_nor_the_thread(opened, caplog):

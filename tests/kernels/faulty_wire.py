@@ -116,10 +116,11 @@ class FaultyWire:
 async def put_between(kernel, folder, serve=None):
     """Give a started kernel a client behind a faulty wire, and make that its owner."""
     faulty = FaultyWire(kernel.client._connection, folder)
-    client = KernelClient(faulty.connection, serve)
+    client = KernelClient(faulty.connection)
+    client.serve_with(serve)
     client.connect()
     await client.ready(20)
     await client.request(wire.OPEN, {"tools": [], "self": True}, channel="control")
     await kernel.client.aclose()
-    kernel.client = client
+    kernel.process.client = client
     return faulty

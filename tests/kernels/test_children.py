@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from jupyter_client.manager import start_new_kernel
 
 from codeact_kernel.blocks import StreamOutput
 from codeact_kernel.inkernel import wire
@@ -65,12 +66,13 @@ def code_for(lane, code):
 
 
 def msg_id_of(bench, block_id):
-    return next(m for m, name in reversed(bench.runner._blocks.items()) if name == block_id)
+    sent = [*bench.runner._ended.items(), *bench.runner._blocks.items()]
+    return next(m for m, name in reversed(sent) if name == block_id)
 
 
 async def end_children(bench, msg_id=None):
     content = {} if msg_id is None else {"msg_id": msg_id}
-    reply = await bench.kernel.client.request(wire.END_CHILDREN, content, channel="control")
+    reply = await bench.kernel.client.request(wire.END_REST, content, channel="control")
     return reply["content"]["ended"]
 
 
@@ -145,6 +147,7 @@ async def test_a_megabyte_on_each_stream_is_complete(bench):
     )
     blocks = await asyncio.gather(*(bench.start(code)[1] for _ in range(3)))
     for block in blocks:
+        assert (block.status, block.outcome.missing) == ("ok", 0), block.error
         assert (stdout_of(block), stderr_of(block)) == ("o" * 10**6, "e" * 10**6)
 
 
@@ -159,6 +162,24 @@ async def test_ten_megabytes_of_garbage_come_as_text_and_leave_the_kernel_small(
     assert len(block.text) > 5_000_000
     grown = await bench.run("print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)")
     assert int(grown.text) < 100_000
+
+
+async def test_a_child_that_writes_without_end_takes_neither_memory_nor_another_block_s_turn(bench):
+    await bench.run(
+        HEAD + "import resource\ndef size(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
+    )
+    before = int((await bench.run("print(size())")).text)
+    flood, task = bench.start("subprocess.run(['timeout', '1.5', 'yes'])\nNone", lane="main")
+    await flood.spoke.wait()
+    code = "for i in range(20): subprocess.run(['echo', str(i)])\nprint('all')"
+    beside = await bench.run(code)
+    assert beside.text == "".join(f"{i}\n" for i in range(20)) + "all\n"
+    assert not task.done()
+    block = await task
+    assert (block.status, block.outcome.missing) == ("ok", 0)
+    assert set(block.text.split("\n")) == {"y", ""}
+    assert len(block.text) > 1_000_000
+    assert int((await bench.run("print(size())")).text) - before < 60_000
 
 
 async def test_characters_are_never_split_and_a_broken_one_is_marked(bench):
@@ -295,6 +316,28 @@ async def test_a_forked_child_that_leaves_the_block_ends_and_is_no_second_kernel
     assert stdout_of(await bench.run(code)) == "child\nTrue\n"
 
 
+SLOW_START = """
+import os, time
+stock = os.register_at_fork
+
+def slowly(**hooks):
+    time.sleep(0.5 * ("before" in hooks and "after_in_child" in hooks))
+    stock(**hooks)
+
+os.register_at_fork = slowly
+"""
+
+
+async def test_the_first_block_of_a_kernel_is_not_too_early_for_its_child(open_bench, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SLOW_START)
+    bench = await open_bench(variables=(("PYTHONPATH", str(tmp_path)),))
+    code = (
+        HEAD
+        + "p = await asyncio.create_subprocess_exec('echo', 'said')\nawait p.wait()\nprint(os.system.__module__)"
+    )
+    assert stdout_of(await bench.run(code)) == "said\ncodeact_kernel.inkernel.spawning\n"
+
+
 # -- output of C code ----------------------------------------------------------------------------------------
 
 PUTS = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.puts(b'from C')\nNone"
@@ -425,7 +468,7 @@ async def test_the_whole_tree_of_a_block_is_found_and_ended_and_no_other(bench):
         "subprocess.Popen(['setsid', 'sh', '-c', 'sleep 73; true']), "
         "subprocess.Popen([sys.executable, '-c', 'import signal, time\\nsignal.signal(signal.SIGTERM, "
         'signal.SIG_IGN)\\nprint("deaf", flush=True)\\ntime.sleep(74)\'])]\n'
-        "f = mp.get_context('forkserver').Process(target=time.sleep, args=(75,)); f.start()\n"
+        "fs = [mp.get_context('forkserver').Process(target=time.sleep, args=(75,))]; fs[0].start()\n"
         "os.system('setsid sleep 76 >/dev/null 2>&1 &')\n" + DAEMON
     )
     other, other_task = bench.start(
@@ -454,8 +497,8 @@ async def test_the_whole_tree_of_a_block_is_found_and_ended_and_no_other(bench):
     assert sorted(map(str, ended)) == sorted(found)
     assert not any(map(is_alive, ended))
     assert is_alive(int(other.text))
-    assert await end_children(bench, msg_id_of(bench, "mine")) == []
-    assert (await bench.run("print(ps[2].wait(), f.exitcode)")).text == "-9 -15\n"
+    assert await end_children(bench, msg_id_of(bench, "mine")) == ended
+    assert (await bench.run("print(ps[2].wait(), fs[0].exitcode)")).text == "-9 -15\n"
     await bench.runner.interrupt("other")
     await other_task
 
@@ -519,3 +562,30 @@ async def test_a_child_left_running_is_not_touched(bench):
     await bench.runner.interrupt("b")
     await task
     assert (await bench.run("print(server.poll())\nserver.kill()\nserver.wait()")).text == "None\n"
+
+
+# -- ordinary clients ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_ordinary_client_gets_the_output_of_children_with_its_cell_and_a_shutdown_ends_them(tmp_path):
+    manager, client = start_new_kernel(kernel_name="codeact", cwd=str(tmp_path))
+    try:
+        code = HEAD + (
+            "subprocess.run(['echo', 'said'])\nleft = subprocess.Popen('exit 3', shell=True)\n"
+            "print(subprocess.Popen(['setsid', 'sleep', '79']).pid)\n"
+            "print(subprocess.Popen(['sh', '-c', 'trap \"\" TERM INT; while :; do sleep 0.1; done']).pid)"
+        )
+        seen = []
+        client.execute_interactive(code, timeout=20, output_hook=seen.append)
+        text = "".join(m["content"]["text"] for m in seen if m["msg_type"] == "stream")
+        said, *pids = text.splitlines()
+        assert said == "said"
+        assert all(is_alive(int(pid)) for pid in pids)
+        begun = time.monotonic()
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
+    assert time.monotonic() - begun < 4
+    assert len(pids) == 2
+    assert not any(is_alive(int(pid)) for pid in pids)

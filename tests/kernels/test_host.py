@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kernel
 
 async def test_a_kernel_says_what_it_is_and_leaves_nothing_behind(tmp_path):
     async with Kernel(KernelSettings(cwd=tmp_path)) as kernel:
-        pid, folder = kernel.pid, kernel._folder
+        pid, folder = kernel.pid, kernel.process.folder
         assert kernel.description.startswith("Python 3.")
         assert "ipykernel" in kernel.description
         assert folder.exists()
@@ -75,6 +75,30 @@ async def test_the_next_block_runs_in_a_fresh_kernel_and_says_what_is_gone(bench
     assert "valuable" in block.outcome.notes[0]
     assert "rows" not in block.outcome.notes[0]
     assert (await bench.run("1")).outcome.notes == ()
+
+
+async def test_what_the_names_hold_is_told_while_a_block_runs(bench):
+    await bench.run("import time\nx = 1\nrows = [1, 2]")
+    watched, running = bench.start("print('begun')\ntime.sleep(600)")
+    await watched.spoke.wait()
+    about = {v["name"]: (v["type"], v["size"], v["value"]) for v in await bench.kernel.variables()}
+    assert about == {"time": ("module", "", "time"), "x": ("int", "", "1"), "rows": ("list", "2", "[1, 2]")}
+    await bench.kernel.kill("was ended by the test")
+    with pytest.raises(KernelDied):
+        await running
+
+
+async def test_a_restart_ends_every_block_and_keeps_what_was_seeded(bench):
+    await bench.kernel.seed({"kept": 1})
+    await bench.run("gone = 2")
+    watched, running = bench.start("import time\nprint('begun')\ntime.sleep(600)")
+    await watched.spoke.wait()
+    assert await bench.kernel.restart("was restarted by the test") == ("gone",)
+    with pytest.raises(KernelDied, match="the kernel was restarted by the test"):
+        await running
+    again = await bench.run("print(kept, 'gone' in globals())")
+    assert again.text == "1 False\n"
+    assert again.outcome.notes == ()
 
 
 async def test_values_functions_and_classes_are_seeded(bench):

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 
+import psutil
 import pytest
 
 pytestmark = pytest.mark.kernel
@@ -99,3 +100,82 @@ async def test_an_exception_of_any_kind_in_a_task_does_not_end_the_async_lane(be
         await bench.run(f"t = asyncio.create_task(leave({kind}))\nawait asyncio.sleep(0.05)")
         await bench.run(f"asyncio.get_running_loop().call_soon(lambda: (_ for _ in ()).throw({kind}('out')))")
     assert (await bench.run("await asyncio.sleep(0.01)\nprint('alive')")).text == "alive\n"
+
+
+async def test_an_interrupt_while_a_child_is_being_started_ends_the_block(bench):
+    await bench.run("import asyncio")
+    code = "await asyncio.sleep(0)\np = await asyncio.create_subprocess_exec('sleep', '60')\nawait p.wait()"
+    for number in range(30):
+        _, task = bench.start(code, id=f"c{number}", after=())
+        await asyncio.sleep(number / 5000)
+        await bench.runner.interrupt(f"c{number}")
+        async with asyncio.timeout(10):
+            assert (await task).status in ("error", "cancelled")
+
+
+@pytest.mark.parametrize("where", ["worker", "a thread of the block"])
+async def test_interrupts_at_random_instants_of_a_fork_leave_no_second_kernel(bench, where):
+    code = "    while True:\n        pid = os.fork()\n        if not pid: os._exit(0)\n        os.waitpid(pid, 0)\n"
+    await bench.run(f"import os, threading\ndef fork():\n    print('on', flush=True)\n{code}")
+    call = "fork()" if where == "worker" else "t = threading.Thread(target=fork); t.start(); t.join()"
+    for number in range(20):
+        heard, task = bench.start(call, id=f"f{number}", lane="worker")
+        await heard.spoke.wait()
+        await asyncio.sleep(number / 3000)
+        async with asyncio.timeout(10):
+            await bench.runner.interrupt(f"f{number}")
+            await task
+    left = psutil.Process(bench.kernel.pid).children(recursive=True)
+    assert [child for child in left if child.status() != psutil.STATUS_ZOMBIE] == []
+
+
+async def test_a_signal_of_the_host_means_the_request_that_it_notes_and_no_other(bench):
+    on_main, main_task = bench.start(
+        "import time\nprint('on', flush=True)\ntime.sleep(1.5)\nprint('whole')", id="m", lane="main"
+    )
+    in_worker, worker_task = bench.start(
+        "import time\nprint('on', flush=True)\ntime.sleep(60)", id="w", lane="worker"
+    )
+    await on_main.spoke.wait()
+    await in_worker.spoke.wait()
+    ids = {name: msg_id for msg_id, name in bench.runner._blocks.items()}
+    await bench.kernel.interrupt_by_signal(ids["w"])
+    assert "KeyboardInterrupt" in (await worker_task).error
+    assert (await main_task).text == "on\nwhole\n"
+    again, again_task = bench.start("print('on', flush=True)\ntime.sleep(60)", id="m2", lane="main")
+    await again.spoke.wait()
+    ids = {name: msg_id for msg_id, name in bench.runner._blocks.items()}
+    await bench.kernel.interrupt_by_signal(ids["m2"])
+    assert "KeyboardInterrupt" in (await again_task).error
+
+
+@pytest.mark.parametrize("lane", ["main", "worker", "async"])
+async def test_code_is_profiled_and_traced_after_blocks_and_interrupts_in_every_lane(bench, lane):
+    await bench.run("import asyncio")
+    await bench.run("await asyncio.sleep(0)")
+    await bench.run("pass", lane="worker")
+    for stuck in ("await asyncio.sleep(60)", "while True: pass"):
+        watched, task = bench.start(stuck, id=f"stuck {stuck}", lane=None if "await" in stuck else "worker")
+        await watched.running.wait()
+        await bench.runner.interrupt(f"stuck {stuck}")
+        await task
+    block = await bench.run("%%prun\nsum(range(10))", lane=lane)
+    assert block.status == "ok"
+    traced = "import sys\nseen = []\nsys.settrace(lambda *event: seen.append(event[1]))\n"
+    block = await bench.run(
+        traced + "max([1], key=lambda x: x)\nsys.settrace(None)\nprint(len(seen) > 0)", lane=lane
+    )
+    assert block.text == "True\n"
+
+
+@pytest.mark.parametrize("lane", ["worker", "async"])
+async def test_an_interrupt_while_a_thread_is_being_started_ends_the_block(bench, lane):
+    await bench.run("import asyncio, threading")
+    code = "while True:\n    t = threading.Thread(target=int)\n    t.start()\n    t.join()"
+    for number in range(12):
+        watched, task = bench.start(f"print('on')\n{code}", id=f"t{number}", lane=lane)
+        await watched.spoke.wait()
+        await bench.runner.interrupt(f"t{number}")
+        async with asyncio.timeout(10):
+            assert (await task).status == "error"
+        assert watched.text == "on\n"

@@ -20,7 +20,7 @@ HOST = """
 import asyncio, sys
 from pathlib import Path
 from codeact_kernel.blocks import CodeBlock, Job
-from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
+from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, make_folder
 
 class Watcher:
     def started(self, lane, at): pass
@@ -28,7 +28,7 @@ class Watcher:
 
 async def main():
     async with Kernel(KernelSettings(cwd=Path(sys.argv[1]))) as kernel:
-        print("kernel", kernel.pid, kernel._folder, flush=True)
+        print("kernel", kernel.pid, kernel.process.folder, make_folder("ck-"), flush=True)
         await KernelRunner(kernel).run(Job("b", CodeBlock(sys.argv[2]), 1), Watcher())
         await asyncio.sleep(60)
 
@@ -67,14 +67,14 @@ async def test_a_killed_host_leaves_no_kernel_no_child_and_no_folder(tmp_path, c
     process = start_host(tmp_path, CODES[code])
     assert process.stdout is not None
     with process.stdout:
-        _, pid, folder = (await asyncio.to_thread(process.stdout.readline)).split()
+        _, pid, *folders = (await asyncio.to_thread(process.stdout.readline)).split()
         assert await asyncio.to_thread(process.stdout.readline) == "ready\n"
         family = [int(pid), *descendants(int(pid))]
         assert len(family) >= 5
         process.send_signal(signal.SIGKILL)
         process.wait(10)
         async with asyncio.timeout(5):
-            while any(map(alive, family)) or Path(folder).exists():
+            while any(map(alive, family)) or any(Path(folder).exists() for folder in folders):
                 await asyncio.sleep(0.05)
 
 
@@ -84,4 +84,4 @@ async def test_a_kernel_that_ended_properly_is_left_alone(bench):
     await bench.kernel._stop()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert bench.kernel._watched is None
+    assert bench.kernel.process._watched is None

@@ -12,7 +12,7 @@ import jupyter_kernel_test
 import nbformat
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.manager import KernelManager, start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -209,6 +209,27 @@ def test_a_subshell_answers_while_the_main_shell_sleeps(client):
     assert reply["content"]["status"] == "ok"
 
 
+def test_what_the_first_cell_puts_out_waits_for_a_client_that_subscribes_late():
+    manager = KernelManager(kernel_name="codeact")
+    manager.start_kernel()
+    client = manager.blocking_client()
+    try:
+        client.start_channels(iopub=False, hb=False)
+        asked = client.execute("print('early')")
+        while client.get_shell_msg(timeout=30)["parent_header"]["msg_id"] != asked:
+            pass
+        client.iopub_channel.start()
+        said = []
+        while not said or said[-1]["content"].get("execution_state") != "idle":
+            message = client.get_iopub_msg(timeout=10)
+            said += [message] if message["parent_header"].get("msg_id") == asked else []
+        assert "early\n" in [message["content"].get("text") for message in said]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+        manager.context.destroy(linger=0)
+
+
 def test_jupyter_console_runs_code_and_leaves():
     result = subprocess.run(
         [
@@ -229,23 +250,56 @@ def test_jupyter_console_runs_code_and_leaves():
     assert "42" in result.stdout
 
 
+def test_jupyter_run_prints_each_line_once(tmp_path):
+    file = tmp_path / "file.py"
+    file.write_text(
+        "import os\nprint('printed')\nos.system('echo from a child')\nos.write(1, b'written\\n');"
+    )
+    command = [sys.executable, "-m", "jupyter", "run", "--kernel", "codeact", str(file)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout.splitlines() == ["printed", "from a child", "written"]
+
+
+def test_jupyter_execute_and_nbconvert_run_a_notebook(tmp_path):
+    notebook = nbformat.v4.new_notebook(
+        metadata={"kernelspec": {"name": "codeact", "display_name": "CodeAct"}}
+    )
+    codes = ["import asyncio\nawait asyncio.sleep(0.01)\nx = 41", "x + 1"]
+    notebook.cells = [nbformat.v4.new_code_cell(code) for code in codes]
+    nbformat.write(notebook, tmp_path / "in.ipynb")
+    jupyter = [sys.executable, "-m", "jupyter"]
+    for command in (
+        ["execute", "--output=out.ipynb", "in.ipynb"],
+        ["nbconvert", "--to=notebook", "--execute", "--output=converted.ipynb", "in.ipynb"],
+    ):
+        subprocess.run([*jupyter, *command], cwd=tmp_path, capture_output=True, timeout=120, check=True)
+    for name in ("out.ipynb", "converted.ipynb"):
+        assert nbformat.read(tmp_path / name, 4).cells[1].outputs[0].data["text/plain"] == "42"
+
+
 def test_the_kernelspec_file_is_what_is_shipped():
     here = Path(__file__).resolve().parents[2] / "kernelspec" / "kernel.json"
-    assert json.loads(here.read_text())["argv"][:3] == ["python", "-m", "codeact_kernel.inkernel"]
+    assert json.loads(here.read_text())["argv"][-4:] == [
+        "-m",
+        "codeact_kernel.inkernel",
+        "-f",
+        "{connection_file}",
+    ]
 
 
-def test_completion_and_inspection_answer_while_a_block_holds_the_main_thread(client):
-    client.execute_interactive("import time\nspecial_name = 1", timeout=10, output_hook=lambda m: None)
-    client.execute("time.sleep(3)")
-    begun = time.monotonic()
+def test_completion_and_inspection_answer_while_a_block_holds_the_main_thread(client, tmp_path):
+    code = "import time\nfrom pathlib import Path\nspecial_name = 1"
+    client.execute_interactive(code, timeout=10, output_hook=lambda m: None)
+    held = client.execute("while not Path('go').exists():\n    time.sleep(0.01)")
     client.complete("special_na")
     client.inspect("special_name")
     client.kernel_info()
     replies = {}
     while len(replies) < 3:
-        message = client.get_shell_msg(timeout=10)
+        message = client.get_shell_msg(timeout=30)
+        assert message["parent_header"]["msg_id"] != held
         replies[message["msg_type"]] = message["content"]
-    assert time.monotonic() - begun < 2.5
+    (tmp_path / "go").touch()
     assert "special_name" in replies["complete_reply"]["matches"]
     assert replies["inspect_reply"]["found"]
 

@@ -210,3 +210,19 @@ async def test_text_that_no_message_can_hold_arrives_with_a_mark(bench, text):
 
 async def test_code_with_half_a_character_is_sent(bench):
     assert (await bench.run("print('\ud800')")).text == "\ufffd\n"
+
+
+async def test_a_block_is_forgotten_once_nothing_of_it_is_left_and_not_while_a_thread_of_it_lives(bench):
+    bench.wire.reset()
+    thread = "import threading\ngo = threading.Event()\ndef say():\n    go.wait()\n    print('late')\n"
+    first = await bench.run(thread + "threading.Thread(target=say).start()")
+    kept = bench.kernel.client._inlets
+    count = 0
+    async with asyncio.timeout(30):
+        while count < 100 or len(kept) > 30:
+            assert (await bench.run(f"print({count})")).text == f"{count}\n"
+            count += 1
+    await bench.run("go.set()")
+    async with asyncio.timeout(10):
+        while first.text != "late\n":
+            await asyncio.sleep(0.01)

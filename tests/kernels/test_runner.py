@@ -115,7 +115,7 @@ async def test_two_live_blocks_that_assign_one_name_get_a_line_about_it(bench):
     first, task = bench.start("import time\nfor i in range(3): time.sleep(0.1)", id="a", reply=1)
     await first.running.wait()
     second = await bench.run("for i in range(3): pass", id="b", reply=2)
-    assert any("block a" in note and "assigns i" in note for note in second.outcome.notes)
+    assert any("block a" in note and "where i is assigned" in note for note in second.outcome.notes)
     await task
 
 

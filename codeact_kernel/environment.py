@@ -1,6 +1,6 @@
-"""The environment of a kernel: an allow-list, so that no key of ours is ever in it.
+"""The environment of a kernel and of commands: an allow-list, so that no key of ours is ever in it.
 
-Comes in: the host's environment and what the user lets through. Goes out: the kernel's environment.
+Comes in: the host's environment and what the user lets through. Goes out: the environment of what blocks run.
 """
 
 from __future__ import annotations
@@ -34,3 +34,36 @@ def kernel_environment(
     names = _NAMES | set(allowed)
     kept = {name: value for name, value in host.items() if name in names or name.startswith(_PREFIXES)}
     return {**kept, **(extra or {})}
+
+
+_AT_START = (
+    "LD_",
+    "DYLD_",
+    "GLIBC_",
+    "MALLOC_",
+    "PYTHON",
+    "LC_",
+    "LANG",
+    "IPYTHON_",
+    "JUPYTER_",
+    "PYDEVD_",
+    "DEBUGPY_",
+)
+
+
+def parent_environment(host: Mapping[str, str], env: Mapping[str, str], preload: bool) -> dict[str, str]:
+    """Build the environment of a warm parent. Kernels with the same one can be forked from the same parent.
+
+    What is only read at the start of an interpreter has to be there before the fork; everything else a kernel gets
+    when it is forked, and no other kernel can find it in what the parent was started with.
+
+    Args:
+        host: The host's own environment.
+        env: The kernel's.
+        preload: Whether modules are preloaded: any variable may count for them.
+    """
+    if preload:
+        return dict(env)
+    started = {name: value for name, value in env.items() if name.startswith(_AT_START)}
+    plain = kernel_environment(host)
+    return {**{name: value for name, value in plain.items() if not name.startswith(_AT_START)}, **started}

@@ -1,0 +1,111 @@
+"""What a host says of the namespace: here I am, this is what it begins with, and what is in it?
+
+Comes in: `OPEN`, `SEED` and `VARIABLES` on the control channel. Goes out: the bridge to that host, its tools and `self`
+in the namespace, values bound to names; what the names hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import ipykernel
+
+from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel.agentself import AgentSelf
+from codeact_kernel.inkernel.bridge import Bridge
+from codeact_kernel.inkernel.family import Family
+from codeact_kernel.inkernel.namespace import seed
+from codeact_kernel.inkernel.tools import install_tools
+from codeact_kernel.inkernel.variables import variables
+
+
+class Hosting:
+    """Takes a host.
+
+    Args:
+        shell: IPython's shell.
+        bridge: What is opened to it.
+        come: Told of its identity, to which what is confirmed is due.
+        family: What the kernel has to do with those of other agents.
+        make_self: Makes what blocks know as `self`.
+        reply: Sends a reply on the control channel: (type, content, parent, identity).
+        beside: Runs something beside other control messages.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        bridge: Bridge,
+        come: Callable[[Any], object],
+        family: Family,
+        make_self: Callable[[], AgentSelf],
+        reply: Callable[[str, dict[str, Any], Any, Any], None],
+        beside: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._shell = shell
+        self._bridge = bridge
+        self._come = come
+        self._family = family
+        self._make_self = make_self
+        self._reply = reply
+        self._beside = beside
+
+    @property
+    def handlers(self) -> dict[str, Callable[[Any, Any, dict[str, Any]], Coroutine[Any, Any, None]]]:
+        """What takes which control message."""
+        return {wire.OPEN: self._open, wire.SEED: self._seed, wire.VARIABLES: self._variables}
+
+    async def _open(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Open the bridge to the host that asks, go to its folder, and bind its tools."""
+        try:
+            self._go_to(parent["content"].get("cwd"))
+        except OSError as error:
+            self._reply(wire.OPEN_REPLY, {"status": "error", "error": str(error)}, parent, ident)
+            return
+        self._bridge.open(ident)
+        self._come(ident)
+        self._family.join(parent["content"])
+        install_tools(self._shell, self._bridge, parent["content"], self._make_self())
+        content = {
+            "status": "ok",
+            "protocol": wire.PROTOCOL,
+            "python": sys.version.split()[0],
+            "ipykernel": ipykernel.__version__,
+            "pid": os.getpid(),
+        }
+        self._reply(wire.OPEN_REPLY, content, parent, ident)
+
+    def _go_to(self, folder: str | None) -> None:
+        """Be as a kernel that was started in a folder: one that was ready before was not."""
+        if folder is not None:
+            os.chdir(folder)
+            self._shell.starting_dir = folder
+            self._shell.user_ns["_dh"][:] = [Path(folder)]
+
+    async def _seed(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Bind values that the host or another kernel has packed; beside other messages, since that runs their code."""
+        wanted, buffers = parent["content"], parent["buffers"]
+
+        async def bind() -> None:
+            if wanted.get("parcel"):
+                failed = await asyncio.to_thread(self._family.receive, wanted["parcel"])
+            else:
+                values = dict(zip(wanted["names"], map(bytes, buffers), strict=True))
+                failed = await asyncio.to_thread(seed, self._shell, values, wanted["cloudpickle"])
+            self._reply(wire.SEED_REPLY, {"status": "ok", "failed": failed}, parent, ident)
+
+        self._beside(bind())
+
+    async def _variables(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what the names hold; beside other messages, since there may be many."""
+
+        async def tell() -> None:
+            told = await asyncio.to_thread(variables, self._shell)
+            self._reply(wire.VARIABLES_REPLY, {"status": "ok", "variables": told}, parent, ident)
+
+        self._beside(tell())

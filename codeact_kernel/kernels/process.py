@@ -1,0 +1,208 @@
+"""A kernel's process: its private folder, jupyter_client's manager, the client, and what is known of its end.
+
+Comes in: how to start it. Goes out: a process that answers, whoever will use it. What it is used for (tools, seeded
+values, limits) is its `Kernel`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+
+from codeact_kernel.errors import KernelDied, KernelError, KernelStartTimeout
+from codeact_kernel.inkernel import wire
+from codeact_kernel.kernels.client import KernelClient
+from codeact_kernel.kernels.forked import UNKNOWN
+from codeact_kernel.kernels.interpreter import Launch
+from codeact_kernel.kernels.janitor import end, janitor
+from codeact_kernel.kernels.provisioner import ForkingProvisioner
+from codeact_kernel.kernels.warm import WarmParent
+
+DEATH_POLL = 0.2
+"""Seconds between two looks at the process."""
+CHILDREN_TIMEOUT = 3.0
+"""Seconds that a kernel may take to end its children: it needs 0.5 where they heed SIGTERM or not."""
+
+
+class _OneSpec(KernelSpecManager):  # type: ignore[misc]
+    """Knows one kernelspec, which is nowhere on disk."""
+
+    spec: Any = None
+
+    def get_kernel_spec(self, kernel_name: str) -> Any:
+        """The one."""
+        return self.spec
+
+
+class KernelProcess:
+    """A kernel's process, from its start to its end.
+
+    Args:
+        launch: How to start it.
+        warm: What to fork it from; None to spawn it.
+    """
+
+    def __init__(self, launch: Launch, warm: WarmParent | None = None) -> None:
+        self.launch = launch
+        self.names: tuple[str, ...] = ()
+        """What its namespace held when it was last heard of."""
+        self.death: KernelDied | None = None
+        """How it ended, if it did."""
+        self.info: dict[str, Any] = {}
+        """What it answered to a kernel_info_request."""
+        self.is_open = False
+        """Whether the bridge to it is open."""
+        self._killed = ""
+        self._watched: int | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self.is_over = False
+        """Whether it was stopped."""
+        # Unix sockets have paths of at most about 100 characters: a short folder of its own.
+        self.folder = Path(tempfile.mkdtemp(prefix="ck-"))
+        self.manager = _manager(launch, self.folder, warm)
+
+    async def start(self, cwd: Path, env: Mapping[str, str], timeout: float) -> None:
+        """Start it, and wait until it answers.
+
+        Args:
+            cwd: The folder in which it runs.
+            env: Its environment.
+            timeout: Seconds that it may take.
+
+        Raises:
+            KernelError: If it does not start. Nothing of it is left then.
+        """
+        try:
+            await self._start(cwd, {**env, "IPYTHONDIR": str(self.folder / "ipython")})
+            self.info = await self.client.ready(timeout)
+        except TimeoutError:
+            text = f"the kernel did not answer within {timeout:g} s{self._log_tail()}"
+            await self.stop()
+            raise KernelStartTimeout(text) from None
+        except BaseException:
+            await self.stop()
+            raise
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, while it lives."""
+        return getattr(self.manager.provisioner, "pid", None)
+
+    async def kill(self, reason: str) -> None:
+        """End it and all below it at once. Where it has ended its id may be another process's by now.
+
+        Args:
+            reason: Why, as a clause that follows "the kernel".
+        """
+        self._killed = reason
+        if self.pid is not None and self.death is None and self._stopping is None:
+            await asyncio.to_thread(end, self.pid)
+
+    async def ended(self) -> None:
+        """Wait until it has ended and its end is known."""
+        if self._watcher is not None:
+            await asyncio.wait({self._watcher})
+
+    async def stop(self) -> None:
+        """End it, and what its blocks have left running.
+
+        It goes on to its end though who waits for it is cancelled. May be called twice.
+        """
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        await self._end_children()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+        if hasattr(self, "client"):
+            await self.client.aclose()
+        if self.manager.has_kernel:
+            await self.manager.shutdown_kernel(now=True)
+            self.manager.cleanup_connection_file()
+        self.manager.context.destroy(linger=0)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._watched is not None:
+            janitor.release(self._watched)
+            self._watched = None
+        self.is_over = True
+
+    async def _start(self, cwd: Path, env: dict[str, str]) -> None:
+        try:
+            with open(os.devnull, "rb") as nothing, open(self.folder / "log", "wb") as log:  # noqa: ASYNC230
+                await self.manager.start_kernel(cwd=str(cwd), env=env, stdin=nothing, stdout=log, stderr=log)
+        except (OSError, ValueError) as exception:
+            raise KernelError(f"the kernel did not start: {exception}") from exception
+        self._watched = self.pid
+        if self._watched is not None:
+            janitor.watch(self._watched, self.folder)
+        self.client = KernelClient(self.manager.get_connection_info())
+        self.client.connect()
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Tell everybody when the process ends; nothing on the channels would."""
+        while (code := await self.manager.provisioner.poll()) is None:  # noqa: ASYNC110
+            await asyncio.sleep(DEATH_POLL)
+        code = None if code == UNKNOWN else code
+        how = f"the kernel {self._killed}" if self._killed else _how_it_died(code) + self._log_tail()
+        self.death = KernelDied(how, returncode=code, lost=self.names)
+        self.client.lose(self.death)
+
+    async def _end_children(self) -> None:
+        """What blocks have started and left running ends with the kernel; afterwards nobody would find it."""
+        if self.launch.ours and self.death is None and self.is_open:
+            with suppress(KernelError, TimeoutError):
+                async with asyncio.timeout(CHILDREN_TIMEOUT):
+                    await self.client.request(wire.END_REST, {}, channel="control")
+
+    def _log_tail(self) -> str:
+        try:
+            text = (self.folder / "log").read_text("utf-8", "replace").strip()
+        except OSError:
+            return ""
+        return f"; it said: {text.splitlines()[-1][:300]}" if text else ""
+
+
+def _manager(launch: Launch, folder: Path, warm: WarmParent | None) -> Any:
+    spec = KernelSpec(argv=list(launch.argv), language=launch.language, display_name="codeact")
+    spec.interrupt_mode = "message" if launch.ours else "signal"
+    specs = _OneSpec()
+    specs.spec = spec
+    manager = AsyncKernelManager(kernel_spec_manager=specs, kernel_name="codeact")
+    manager.connection_file = str(folder / "kernel.json")
+    manager.shutdown_wait_time = 3.0
+    manager.cache_ports = False
+    if sys.platform != "win32":
+        manager.transport = "ipc"
+        manager.ip = str(folder / "s")
+    manager.provisioner = ForkingProvisioner(parent=manager, kernel_spec=spec)
+    manager.provisioner.warm, manager.provisioner.own = warm, len(launch.command)
+    return manager
+
+
+def _how_it_died(code: int | None) -> str:
+    if code is None:
+        return "the kernel's process is gone"
+    if code >= 0:
+        return f"the kernel's process ended by itself with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = " (out of memory is the usual reason)" if name == "SIGKILL" else ""
+    return f"the kernel's process was ended by {name}{hint}"

@@ -1,0 +1,121 @@
+"""Kernels that are spawned or forked, and a supervisor over one, for tests of what becomes of blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from contextlib import AsyncExitStack
+
+import pytest
+from sources import parent_of
+
+from codeact_kernel.blocks import CodeBlock, Job
+from codeact_kernel.events import BlockOutput
+from codeact_kernel.kernels import Kernel, KernelSettings, KernelSource
+from codeact_kernel.supervisor import Supervisor
+
+FORKED_TOO = {
+    f"test_{name}"
+    for name in (
+        "a_block_that_swallows_interrupts_is_ended_and_everything_else_stays",
+        "a_death_is_told_to_every_block_with_its_cause_and_the_lost_names",
+        "a_forked_child_that_leaves_the_block_ends_and_is_no_second_kernel",
+        "a_hog_in_a_worker_costs_the_kernel_and_the_block_beside_it_is_told_why",
+        "a_hog_of_the_interpreter_on_main_ends_by_a_signal_and_the_names_stay",
+        "a_kernel_that_is_stopped_does_not_answer_and_is_replaced",
+        "a_signal_of_the_host_means_the_request_that_it_notes_and_no_other",
+        "alone_what_nothing_ends_costs_the_kernel_and_the_names_are_told",
+        "an_await_that_swallows_its_cancellation_gets_no_further_step",
+        "an_interrupt_ends_the_block_it_names_and_no_other",
+        "an_interrupt_while_a_child_is_being_started_ends_the_block",
+        "beside_others_what_nothing_ends_is_cut_off_and_named",
+        "blocks_run_in_the_workspace",
+        "every_way_to_start_a_child_brings_its_output_back_to_its_block",
+        "interrupts_at_random_instants_leave_every_block_with_one_end",
+        "no_key_of_the_host_reaches_the_kernel",
+        "output_of_c_code_belongs_to_the_only_live_block",
+        "pools_of_processes_work_and_print_in_their_blocks",
+        "processes_in_sessions_of_their_own_end_with_the_block_and_are_named",
+        "the_next_block_runs_in_a_fresh_kernel_and_says_what_is_gone",
+        "the_whole_tree_of_a_block_is_found_and_ended_and_no_other",
+        "values_functions_and_classes_are_seeded",
+    )
+}
+"""Tests that hold for a kernel however it came to be: run with a spawned one and with a forked one."""
+
+HEAD = "import asyncio, os, queue, select, signal, socket, subprocess, sys, threading, time\n"
+
+
+def pytest_generate_tests(metafunc):
+    if metafunc.function.__name__ in FORKED_TOO and sys.platform == "linux":
+        metafunc.parametrize("open_bench", ["spawned", "forked"], indirect=True)
+
+
+@pytest.fixture
+async def open_bench(request, tmp_path, bench_of):
+    """Starts kernels that live as long as the test; forks them where the test's parameter says so."""
+    forked = getattr(request, "param", "spawned") == "forked"
+    async with KernelSource(ready=0) as source, AsyncExitStack() as stack:
+
+        async def start(serve=None, tools=None, **settings):
+            settings = KernelSettings(**{"cwd": tmp_path, **settings})
+            kernel = await source.take(settings, serve, tools) if forked else Kernel(settings, serve, tools)
+            bench = bench_of(await stack.enter_async_context(kernel))
+            assert (parent_of(kernel.pid) != os.getpid()) == forked
+            return bench
+
+        yield start
+
+
+class Stage:
+    """A supervisor over a real kernel."""
+
+    def __init__(self, bench):
+        self.bench = bench
+        self.events = []
+        self.supervisor = Supervisor({CodeBlock: bench.runner}, self._take)
+        self._heard = asyncio.Event()
+        self._count = 0
+
+    def _take(self, event):
+        self.events.append(event)
+        self._heard.set()
+
+    def launch(self, name, code, **attributes):
+        self._count += 1
+        self.supervisor.launch(
+            Job(name, CodeBlock(HEAD + code, id=name, **attributes), self._count), self._count
+        )
+
+    async def until(self, found):
+        async with asyncio.timeout(30):
+            while not (value := found()):
+                self._heard.clear()
+                await self._heard.wait()
+        return value
+
+    async def spoke(self, name):
+        await self.until(lambda: [e for e in self.events if isinstance(e, BlockOutput) and e.id == name])
+
+    async def result(self, name):
+        return await self.until(lambda: self.supervisor.results.get(name))
+
+    async def run(self, name, code, **attributes):
+        self.launch(name, code, **attributes)
+        return await self.result(name)
+
+    async def cancel(self, name):
+        """Cancel a block that has spoken; returns its result and the seconds that it took."""
+        await self.spoke(name)
+        begun = time.monotonic()
+        assert self.supervisor.cancel(name, "by the test")
+        return await self.result(name), time.monotonic() - begun
+
+
+@pytest.fixture
+async def stage(bench):
+    stage = Stage(bench)
+    async with stage.supervisor:
+        yield stage
