@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from codeact_kernel.blocks import Block, BlockResult, Job, Outcome, Output
-from codeact_kernel.events import BlockFinished, BlockOutput, BlockQueued, BlockStarted, Heartbeat
+from codeact_kernel.events import BlockFinished, BlockHeld, BlockOutput, BlockQueued, BlockStarted, Heartbeat
 from codeact_kernel.protocols import Observer
-from codeact_kernel.supervisor.deadline import Ending
+from codeact_kernel.supervisor.deadline import Clock, Ending
+from codeact_kernel.supervisor.heartbeat import Rhythm
 from codeact_kernel.supervisor.output import OutputLog
 from codeact_kernel.supervisor.shelf import Shelf
 
@@ -37,6 +38,8 @@ class LiveBlock:
     """When it will be stopped; None while it waits, and for a block without a limit."""
     last_line: str
     """The last line that it put out, or an empty text."""
+    heartbeat: float | None = None
+    """Seconds between its reports now: as the model asked, or more while it only waits; None for no reports."""
 
 
 class BlockWatch:
@@ -65,10 +68,9 @@ class BlockWatch:
         loop = asyncio.get_running_loop()
         self.job = job
         self.turn = turn
-        self.timeout = timeout
+        self.clock = Clock(timeout)
         self.log = OutputLog(lambda: shelf.place(job.id), shelf.shown)
-        self.began: asyncio.Future[float] = loop.create_future()
-        """Done when the first line of code runs; its result is the loop's time of that moment."""
+        self.rhythm = None if job.block.heartbeat is None else Rhythm(job.block.heartbeat)
         self.asked: asyncio.Future[Ending] = loop.create_future()
         """Done when the block has to end."""
         self.ended: asyncio.Future[BlockResult] = loop.create_future()
@@ -86,8 +88,16 @@ class BlockWatch:
             return
         self._lane = lane
         self._started = at
-        self.began.set_result(asyncio.get_running_loop().time())
+        self.clock.begin()
         self._emit(BlockStarted(self.job.id, lane, at))
+
+    def held(self, by: str | None) -> None:
+        """Take that another block's code keeps it from going on, or no longer does."""
+        if by is None:
+            self.clock.go_on()
+        elif not self.ended.done():
+            self.clock.stand()
+            self._emit(BlockHeld(self.job.id, by))
 
     def output(self, output: Output) -> None:
         """Take an output; after the end it is late output of this block."""
@@ -122,6 +132,17 @@ class BlockWatch:
         return result
 
     @property
+    def began(self) -> asyncio.Future[float]:
+        """Done when the first line of code runs; its result is the loop's time of that moment."""
+        return self.clock.began
+
+    @property
+    def _deadline(self) -> float | None:
+        if self._started is None or self.clock.timeout is None:
+            return None
+        return self._started + self.clock.timeout + self.clock.stood
+
+    @property
     def picture(self) -> LiveBlock:
         """What there is to see of it now."""
         return LiveBlock(
@@ -132,8 +153,9 @@ class BlockWatch:
             queued=self._queued,
             started=self._started,
             lane=self._lane,
-            deadline=None if self._started is None or self.timeout is None else self._started + self.timeout,
+            deadline=self._deadline,
             last_line=self.log.last_line,
+            heartbeat=None if self.rhythm is None else self.rhythm.interval,
         )
 
 

@@ -12,7 +12,15 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from codeact_kernel.blocks import DisplayOutput, ErrorOutput, LeftOut, Output, ResultOutput, StreamOutput
+from codeact_kernel.blocks import (
+    ClearOutput,
+    DisplayOutput,
+    ErrorOutput,
+    LeftOut,
+    Output,
+    ResultOutput,
+    StreamOutput,
+)
 from codeact_kernel.excerpt import Excerpt
 from codeact_kernel.supervisor.tape import Tape
 
@@ -27,6 +35,9 @@ _TAIL = 8 * _LINE_LIMIT
 
 _BEAT_END = 16_384
 """Characters of what is new that a heartbeat gets from each end of it; a model reads a twentieth of that."""
+
+_STATE = 512
+"""Characters that are looked back for the beginning of a progress bar's state; ours, some terminal lines."""
 
 Mark = tuple[int, int]
 """A place in the text: characters and lines before it."""
@@ -47,15 +58,33 @@ class OutputLog:
         self._excerpt = Excerpt()
         self._tail = ""
         self._at_line_start = True
+        self._cleared: Mark = (0, 0)
+        """Where the text begins that is still shown."""
+        self._clear_next = False
+        self._states: dict[str, tuple[int, int]] = {}
+        """Where in the text each display stands."""
+        self._old_states: list[tuple[int, int]] = []
+        """Where states of displays stand that were updated since; those that adjoin are one."""
 
     def add(self, output: Output) -> None:
         """Append an output."""
         self._excerpt.add(output)
+        if isinstance(output, ClearOutput):
+            self._clear_next = output.wait
+            if not output.wait:
+                self._clear()
+            return
         piece = _piece(output, self._at_line_start)
-        if piece:
-            self._at_line_start = piece.endswith("\n")
-            self._tail = (self._tail + piece[-_TAIL:])[-_TAIL:]
-            self.tape.append(piece)
+        if not piece:
+            return
+        if self._clear_next:
+            self._clear()
+        self._at_line_start = piece.endswith("\n")
+        self._tail = (self._tail + piece[-_TAIL:])[-_TAIL:]
+        start = self.tape.length
+        self.tape.append(piece)
+        if isinstance(output, DisplayOutput) and output.display_id:
+            self._show(output.display_id, (start, self.tape.length), output.update)
 
     @property
     def mark(self) -> Mark:
@@ -63,7 +92,7 @@ class OutputLog:
         return self.tape.length, self.tape.lines
 
     def since(self, mark: Mark) -> tuple[str, tuple[Output, ...]]:
-        """The text that came after a mark.
+        """The text that came after a mark and is still shown: not cleared, and of a display only its last state.
 
         Args:
             mark: An earlier value of `mark`.
@@ -71,17 +100,46 @@ class OutputLog:
         Returns:
             All of it; or where it is long its beginning, and then what is left out and its end.
         """
-        length, lines = self.mark
-        if length - mark[0] <= 2 * _BEAT_END:
-            return self.tape.read(mark[0]), ()
-        head = self.tape.read(mark[0], mark[0] + _BEAT_END)
+        (begin, before), (length, lines) = max(mark, self._cleared), self.mark
+        spans = self._shown_since(begin)
+        if sum(stop - start for start, stop in spans) <= 2 * _BEAT_END:
+            new = "".join(self.tape.read(start, stop) for start, stop in spans)
+            return (self._state_before(begin) if begin > self._cleared[0] and _goes_on(new) else "") + new, ()
+        head = self.tape.read(begin, begin + _BEAT_END)
         tail = self.tape.read(length - _BEAT_END)
         left_out = LeftOut(
-            length - mark[0] - len(head) - len(tail),
-            lines - mark[1] - head.count("\n") - tail.count("\n"),
+            length - begin - len(head) - len(tail),
+            lines - before - head.count("\n") - tail.count("\n"),
             file=self._shown(self.tape.path),
         )
         return head, (left_out, StreamOutput("stdout", tail))
+
+    def _clear(self) -> None:
+        self._cleared, self._clear_next = self.mark, False
+        self._states.clear()
+        self._old_states.clear()
+
+    def _show(self, display_id: str, place: tuple[int, int], update: bool) -> None:
+        old = self._states.get(display_id) if update else None
+        if old is not None:
+            if self._old_states and self._old_states[-1][1] == old[0]:
+                old = self._old_states.pop()[0], old[1]
+            self._old_states.append(old)
+        self._states[display_id] = place
+
+    def _shown_since(self, begin: int) -> list[tuple[int, int]]:
+        """What of the text after a place is no old state of a display."""
+        spans = []
+        for start, stop in sorted(self._old_states):
+            if stop > begin:
+                spans.append((begin, max(begin, start)))
+                begin = stop
+        return [*spans, (begin, self.tape.length)]
+
+    def _state_before(self, begin: int) -> str:
+        """The beginning of a progress bar's state that was cut there by the last report."""
+        line = self.tape.read(max(0, begin - _STATE), begin).rpartition("\n")[2]
+        return "\r" + line.rpartition("\r")[2] if "\r" in line else ""
 
     @property
     def last_line(self) -> str:
@@ -111,6 +169,11 @@ def as_text(outputs: Sequence[Output]) -> str:
         pieces.append(piece)
         at_line_start = piece.endswith("\n") if piece else at_line_start
     return "".join(pieces)
+
+
+def _goes_on(new: str) -> bool:
+    """Whether a text may go on with a state of a line whose beginning was reported before."""
+    return bool(new.strip()) and not new.startswith(("\r", "\n"))
 
 
 def _piece(output: Output, at_line_start: bool) -> str:

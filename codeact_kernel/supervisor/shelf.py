@@ -22,6 +22,8 @@ class Shelf:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         """Where the next file goes; it is made with the first."""
+        self.stays = True
+        """Whether that folder stays where it is; of files in one that goes nobody is told."""
         self._temporary: Path | None = None
 
     def place(self, job_id: str) -> Path:
@@ -52,7 +54,7 @@ class Shelf:
         Args:
             path: A file, or none.
         """
-        if path is None or path.parent == self._temporary:
+        if path is None or path.parent == self._temporary or not self.stays:
             return None
         return f"{path.parent.name}/{path.name}"
 

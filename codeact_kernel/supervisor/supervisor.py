@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
@@ -34,9 +35,6 @@ T = TypeVar("T")
 _PAGE = 1_000_000
 """Characters of one page."""
 
-_LOST_SHOWN = 40
-"""Lost names that are told by name; ours, about 200 tokens."""
-
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
@@ -45,9 +43,7 @@ class SupervisorSettings:
     default_timeout: float | None = 1800.0
     """Seconds for a `run_code` block that names no timeout; None for no limit. Sub-agents have none."""
     grace: float = 5.0
-    """Seconds from the first interrupt until a block that does not react is left behind."""
-    interrupt_every: float = 1.0
-    """Seconds between two interrupts of one block."""
+    """Seconds from the first interrupt within which a block that has to end has ended, by whatever means."""
 
 
 class Supervisor:
@@ -134,6 +130,22 @@ class Supervisor:
         watch.ask(Ending("cancelled", f"cancelled: {reason}"))
         return True
 
+    def slow_down(self, ids: Iterable[str]) -> None:
+        """Report blocks less often, because the model did nothing about their last reports.
+
+        Args:
+            ids: Their settled ids.
+        """
+        for id_ in ids:
+            if (rhythm := self._watches[id_].rhythm) is not None:
+                rhythm.slow_down()
+
+    def restore_heartbeats(self) -> None:
+        """Report each block as often as the model asked."""
+        for watch in self._watches.values():
+            if watch.rhythm is not None:
+                watch.rhythm.restore()
+
     async def settled(self) -> None:
         """Wait until no block is alive."""
         while self._lives:
@@ -216,7 +228,7 @@ class Supervisor:
         run.add_done_callback(lambda _: self._runs.pop(job.id))
         beats = self._beat(watch)
         try:
-            ending = await until_due(run, watch.began, watch.asked, watch.timeout)
+            ending = await until_due(run, watch.clock, watch.asked)
         finally:
             if beats:
                 beats.cancel()
@@ -224,17 +236,14 @@ class Supervisor:
             return run.result()
         watch.ask(ending)
         settings = self._settings
-        if await stop(
-            run, lambda: runner.interrupt(job.id), every=settings.interrupt_every, grace=settings.grace
-        ):
+        if await stop(run, partial(runner.interrupt, job.id), grace=settings.grace):
             return ending.of(run.result())
         return ending.of(Outcome(notes=(_left_behind(settings.grace),)))
 
     def _beat(self, watch: BlockWatch) -> asyncio.Task[None] | None:
-        interval = watch.job.block.heartbeat
-        if interval is None:
+        if watch.rhythm is None:
             return None
-        beats = beat(watch.began, interval, watch.log, watch.report)
+        beats = beat(watch.began, watch.rhythm, watch.log, watch.report)
         return self._group.create_task(beats, name=f"heartbeats of block {watch.job.id}")
 
     async def _close_group(
@@ -266,16 +275,9 @@ async def _outcome(runner: Runner, watch: BlockWatch) -> Outcome:
     try:
         return await runner.run(watch.job, watch)
     except KernelDied as died:
-        return Outcome("died", died.message.rstrip(".") + "." + _lost(died.lost))
+        return Outcome("died", died.message.rstrip(".") + "." + died.loss)
     except KernelError as error:
         return Outcome("died", error.message)
-
-
-def _lost(names: tuple[str, ...]) -> str:
-    if not names:
-        return ""
-    more = f" and {len(names) - _LOST_SHOWN} more" if len(names) > _LOST_SHOWN else ""
-    return f" These names are gone: {', '.join(names[:_LOST_SHOWN])}{more}."
 
 
 def _left_behind(grace: float) -> str:

@@ -42,11 +42,8 @@ class Tape:
         self._recent: list[str] = []
         self.length = 0
         """Characters."""
-
-    @property
-    def lines(self) -> int:
+        self.lines = 0
         """Line ends."""
-        return self._lines[-1] + sum(text.count("\n") for text in self._recent)
 
     def append(self, text: str) -> None:
         """Add to the end.
@@ -59,6 +56,7 @@ class Tape:
             return
         self._recent.append(text)
         self.length += len(text)
+        self.lines += text.count("\n")
         if self.length - self._starts[-1] >= (IN_MEMORY if self.path is None else SECTION):
             self.write()
 

@@ -16,6 +16,7 @@ class Stage:
         self.runner = FakeRunner()
         self.events = []
         self.times = []
+        self.told = 0
 
     def supervisor(self, runner=None, **settings):
         self.it = Supervisor(

@@ -6,8 +6,10 @@ import pytest
 
 from codeact_kernel.blocks import AgentBlock, CodeBlock, Job, Outcome, StreamOutput
 from codeact_kernel.errors import KernelDied, KernelLost
-from codeact_kernel.events import BlockFinished, BlockOutput, BlockStarted
+from codeact_kernel.events import BlockFinished, BlockHeld, BlockOutput, BlockStarted
+from codeact_kernel.protocols import LAST
 from codeact_kernel.supervisor import Supervisor
+from codeact_kernel.supervisor.deadline import RUNGS
 from codeact_kernel.testing import EPOCH, FakeRunner, jumping, wall
 
 
@@ -65,14 +67,15 @@ async def test_without_a_timeout_the_setting_counts_for_code_and_nothing_for_age
 
 
 @jumping
-async def test_a_deaf_block_is_interrupted_each_second_and_then_left_behind(stage):
+async def test_a_deaf_block_is_interrupted_at_each_rung_and_then_left_behind(stage):
     async with stage.supervisor(grace=5):
         stage.launch("deaf", 'deaf()\nprint("a")\nsleep(60)\nprint("b")', timeout=10)
         stage.launch("other", "sleep(20)")
         await asyncio.sleep(16)
         result = stage.result("deaf")
         assert stage.at(BlockFinished(result)) == pytest.approx(15)
-        assert [round(at) for _, at in stage.runner.interrupts] == [10, 11, 12, 13, 14]
+        assert [at for _, at in stage.runner.interrupts] == [pytest.approx(10 + 5 * rung) for rung in RUNGS]
+        assert stage.runner.insistence == [0, 1, 2, 3, 4, LAST]
         assert result.status == "timeout"
         assert "still runs" in result.outcome.notes[0]
         assert (result.outputs, result.outcome.lane) == ((StreamOutput("stdout", "a\n"),), "main")
@@ -88,10 +91,10 @@ async def test_a_deaf_block_is_interrupted_each_second_and_then_left_behind(stag
 @jumping
 async def test_a_block_that_swallows_one_interrupt_ends_at_a_later_one(stage):
     class SwallowsTwo(FakeRunner):
-        async def interrupt(self, job_id):
+        async def interrupt(self, job_id, insistence=0):
             self.interrupts.append((job_id, 0.0))
             if len(self.interrupts) > 2:
-                await super().interrupt(job_id)
+                await super().interrupt(job_id, insistence)
 
     runner = SwallowsTwo()
     async with stage.supervisor(runner):
@@ -99,14 +102,14 @@ async def test_a_block_that_swallows_one_interrupt_ends_at_a_later_one(stage):
         await asyncio.sleep(20)
     assert stage.result("a").status == "timeout"
     assert stage.result("a").outcome.notes == ()
-    assert stage.result("a").duration == pytest.approx(12)
+    assert stage.result("a").duration == pytest.approx(10 + 5 * RUNGS[2])
 
 
 @pytest.mark.parametrize("fault", ["hangs", "kernel is gone"])
 @jumping
 async def test_an_interrupt_that_does_not_come_back_is_bounded_too(stage, fault):
     class Bad(FakeRunner):
-        async def interrupt(self, job_id):
+        async def interrupt(self, job_id, insistence=0):
             if fault == "hangs":
                 await asyncio.Event().wait()
             raise KernelLost("the control channel is gone")
@@ -211,7 +214,7 @@ async def test_a_deaf_block_that_is_cancelled_is_left_behind_as_cancelled(stage)
 @jumping
 async def test_a_start_that_comes_after_the_block_was_left_behind_is_no_news(stage):
     class Deaf(FakeRunner):
-        async def interrupt(self, job_id):
+        async def interrupt(self, job_id, insistence=0):
             pass
 
     async with stage.supervisor(Deaf(), grace=2):
@@ -234,3 +237,33 @@ async def test_cancel_wins_over_a_deadline_that_comes_later_and_the_deadline_ove
         stage.it.cancel("b", "by the user")
         await asyncio.sleep(10)
     assert (stage.result("a").status, stage.result("b").status) == ("cancelled", "timeout")
+
+
+@jumping
+async def test_a_deadline_stands_still_while_another_block_keeps_this_one_from_going_on(stage):
+    async with stage.supervisor():
+        stage.launch("a", "sleep(60)", timeout=10)
+        await asyncio.sleep(4)
+        watch = stage.it._watches["a"]
+        watch.held("hog")
+        watch.held("hog")
+        assert stage.of(BlockHeld, "a") == [BlockHeld("a", "hog")] * 2
+        await asyncio.sleep(20)
+        assert stage.it.live[0].deadline == pytest.approx(EPOCH + 30)
+        watch.held(None)
+        await asyncio.sleep(5)
+        assert stage.it.live[0].deadline == pytest.approx(EPOCH + 30)
+        await asyncio.sleep(2)
+    assert stage.result("a").duration == pytest.approx(30)
+
+
+@jumping
+async def test_a_block_that_is_kept_from_going_on_can_be_cancelled(stage):
+    async with stage.supervisor():
+        stage.launch("a", "sleep(60)", timeout=10)
+        await asyncio.sleep(4)
+        stage.it._watches["a"].held("hog")
+        await asyncio.sleep(20)
+        stage.it.cancel("a", "by the user")
+        await asyncio.sleep(1)
+    assert (stage.result("a").status, stage.result("a").duration) == ("cancelled", pytest.approx(24))

@@ -105,3 +105,59 @@ async def test_each_block_has_a_rhythm_of_its_own(stage):
     assert [round(stage.at(beat)) for beat in stage.of(Heartbeat, "b")] == [3, 6]
     assert "".join(beat.text for beat in stage.of(Heartbeat, "a")) == "1\n" * 6
     assert "".join(beat.text for beat in stage.of(Heartbeat, "b")) == "1\n" * 6
+
+
+TALK = "\n".join(['print("x")', "sleep(1)"] * 4000)
+
+
+@jumping
+async def test_reports_that_are_answered_by_waiting_come_less_and_less_often(stage):
+    async with stage.supervisor():
+        stage.launch("dl", TALK, heartbeat=100, timeout=5000)
+        for _ in range(4000):
+            await asyncio.sleep(1)
+            if len(stage.of(Heartbeat)) > stage.told:
+                stage.told += 1
+                stage.it.slow_down(["dl"])
+    assert [round(beat.current) for beat in stage.of(Heartbeat)] == [
+        100,
+        300,
+        700,
+        1300,
+        1900,
+        2500,
+        3100,
+        3700,
+    ]
+
+
+@jumping
+async def test_an_interval_that_was_asked_to_be_long_stays_as_it_is(stage):
+    async with stage.supervisor():
+        stage.launch("dl", "sleep(1)", heartbeat=3600)
+        stage.it.slow_down(["dl"])
+        assert stage.it.live[0].heartbeat == 3600
+
+
+@jumping
+async def test_a_restored_interval_goes_on_in_the_old_rhythm_and_reports_nothing_at_once(stage):
+    async with stage.supervisor():
+        stage.launch("dl", TALK, heartbeat=5, timeout=5000)
+        for _ in range(6):
+            stage.it.slow_down(["dl"])
+        await asyncio.sleep(62.5)
+        assert stage.of(Heartbeat) == []
+        stage.it.restore_heartbeats()
+        await asyncio.sleep(10)
+    assert [round(beat.current, 1) for beat in stage.of(Heartbeat)] == [65, 70]
+
+
+@jumping
+async def test_a_slowed_block_that_ends_is_told_at_once(stage):
+    async with stage.supervisor():
+        stage.launch("dl", 'print("x")\nsleep(62)', heartbeat=5)
+        for _ in range(6):
+            stage.it.slow_down(["dl"])
+        await asyncio.sleep(100)
+    assert stage.at(stage.of(BlockFinished)[0]) == pytest.approx(62)
+    assert stage.of(Heartbeat) == []

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeact_kernel.blocks import ClearOutput, DisplayOutput, ErrorOutput, LeftOut, ResultOutput, StreamOutput
+from codeact_kernel.dialogue.shorten import plain
 from codeact_kernel.supervisor import tape
 from codeact_kernel.supervisor.output import OutputLog, as_text
 from codeact_kernel.supervisor.shelf import Shelf
@@ -56,6 +57,60 @@ def test_since_gives_what_came_after_the_mark():
     assert log.since(mark) == ("", ())
     log.add(StreamOutput("stdout", "new"))
     assert log.since(mark) == ("new", ())
+
+
+def out(text):
+    return StreamOutput("stdout", text)
+
+
+def bar(text, *, update=True, name="bar"):
+    return DisplayOutput({"text/plain": text}, display_id=name, update=update)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "news"),
+    [
+        ([out("a\n"), ClearOutput()], [out("b\n")], "b\n"),
+        ([out("a\n")], [out("b\n"), ClearOutput(wait=True), out("c\n")], "c\n"),
+        ([out("a\n"), ClearOutput(wait=True)], [out("b\n")], "b\n"),
+        ([out("a\n")], [out("b\n"), ClearOutput(wait=True)], "b\n"),
+        ([out("a\n")], [out("b\n"), ClearOutput()], ""),
+        ([bar("1/9", update=False)], [bar("2/9"), bar("3/9")], "3/9\n"),
+        ([], [bar("1/9", update=False), out("x\n"), bar("2/9"), out("y\n"), bar("3/9")], "x\ny\n3/9\n"),
+        (
+            [],
+            [bar("1", update=False), bar("a", update=False, name="b"), bar("2"), bar("b", name="b")],
+            "2\nb\n",
+        ),
+        ([bar("1/9", update=False), ClearOutput()], [bar("2/9")], "2/9\n"),
+    ],
+)
+def test_since_gives_what_is_still_shown(before, after, news):
+    log = log_of(*before)
+    mark = log.mark
+    for output in after:
+        log.add(output)
+    assert log.since(mark) == (news, ())
+
+
+@pytest.mark.parametrize("states", [["\r 45%|####", "    |\r 46%|####    |"], ["44%\r45", "%\r46%\r"]])
+def test_a_progress_bar_that_a_report_cut_is_whole_in_the_next(states):
+    log = log_of(out("begin\n"), out(states[0]))
+    mark = log.mark
+    first = states[1].index("\r")
+    log.add(out(states[1][:first]))
+    assert plain(log.since(mark)[0]).strip() in (" 45%|####    |".strip(), "45%")
+    log.add(out(states[1][first:]))
+    assert plain(log.since(mark)[0]).strip() in ("46%|####    |", "46%")
+
+
+def test_what_follows_a_progress_bar_does_not_bring_it_again():
+    log = log_of(out("\r100%|####|"))
+    mark = log.mark
+    log.add(out("\n"))
+    assert log.since(mark)[0].strip() == ""
+    log.add(out("done\n"))
+    assert plain(log.since(mark)[0]).strip() == "done"
 
 
 def test_since_counts_what_a_long_news_leaves_out():
