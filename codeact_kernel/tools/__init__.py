@@ -5,8 +5,35 @@ Comes in: functions; calls over the bridge. Goes out: descriptions for the kerne
 
 from __future__ import annotations
 
+from codeact_kernel.tools.builtin import workspace_tools
+from codeact_kernel.tools.builtin.workspace import Workspace
+from codeact_kernel.tools.catalogue import Catalogue
 from codeact_kernel.tools.load import load_tools
-from codeact_kernel.tools.serve import ToolServer, ToolUse
-from codeact_kernel.tools.tool import Tool, as_tool, as_tools
+from codeact_kernel.tools.quota import CallCount, CallLimits, Quota
+from codeact_kernel.tools.serve import Caller, ToolServer, ToolUse, caller, notify
+from codeact_kernel.tools.tool import Tool, as_tool, as_tools, tool
+from codeact_kernel.tools.toolset import Toolset
+from codeact_kernel.tools.vision import UNSET, Vision, lacking
 
-__all__ = ["Tool", "ToolServer", "ToolUse", "as_tool", "as_tools", "load_tools"]
+__all__ = [
+    "UNSET",
+    "CallCount",
+    "CallLimits",
+    "Caller",
+    "Catalogue",
+    "Quota",
+    "Tool",
+    "ToolServer",
+    "ToolUse",
+    "Toolset",
+    "Vision",
+    "Workspace",
+    "as_tool",
+    "as_tools",
+    "caller",
+    "lacking",
+    "load_tools",
+    "notify",
+    "tool",
+    "workspace_tools",
+]

@@ -1,7 +1,8 @@
-"""Tools by the name of a module or a file (`--tools`).
+"""Tools by the name of a module, a file or an entry point, or the built-in ones (`--tools`).
 
-Comes in: "my_package.tools" or "my_tools.py". Goes out: the functions that it offers: those in its `TOOLS`
-list or its `__all__`, else every public function that it defines itself.
+Comes in: "my_package.tools", "my_tools.py", a name that an installed package gives its tools, or "builtin". Goes out:
+the functions that it offers; a module those in its `TOOLS` list or its `__all__`, else every public function that it
+defines itself.
 """
 
 from __future__ import annotations
@@ -10,53 +11,108 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.tools.builtin import workspace_tools
+from codeact_kernel.tools.tool import Tool
+
+BUILTIN = "builtin"
+ENTRY_POINTS = "codeact_kernel.tools"
+"""The group of entry points by which installed packages give their tools a name."""
+
+Functions = list[Callable[..., Any] | Tool]
 
 
-def load_tools(source: str) -> list[Callable[..., Any]]:
-    """Load the tools that a module or file offers.
+def load_tools(
+    source: str,
+    workspace: Path | str = ".",
+    env: Sequence[str] = (),
+    search: Mapping[str, Any] | None = None,
+) -> Functions:
+    """Load the tools that a module, file or entry point offers, or built-in ones.
 
     Args:
-        source: A module's dotted name, or a path that ends in ".py".
+        source: "builtin", or "builtin:" and some of its groups, as "builtin:files,search"; a path that ends in ".py";
+            the name of an entry point; or a module's dotted name. What comes first here counts first.
+        workspace: The folder in which built-in tools work.
+        env: Names of variables that the programs of built-in tools may see besides the plain ones.
+        search: The web search service of built-in tools, as in the settings' table `[search]`.
 
     Returns:
         Its functions, in the order of their definition.
 
     Raises:
-        ConfigError: If it cannot be loaded or offers nothing.
+        ConfigError: If it cannot be loaded or offers nothing, or if two packages give their tools this name.
     """
-    module = _load(source)
-    if hasattr(module, "TOOLS"):
-        functions = list(module.TOOLS)
-    elif hasattr(module, "__all__"):
-        functions = [
-            f for f in (getattr(module, name, None) for name in module.__all__) if inspect.isfunction(f)
-        ]
-    else:
-        functions = [
-            value
-            for name, value in vars(module).items()
-            if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
-        ]
+    name, colon, groups = source.partition(":")
+    if name == BUILTIN:
+        return [*workspace_tools(workspace, *(groups.split(",") if colon else ()), env=env, search=search)]
+    offered = _load(source)
+    functions = _of_module(offered) if isinstance(offered, ModuleType) else _of_object(source, offered)
     if not functions:
         raise ConfigError(f"{source} offers no tools: define public functions there, or a list TOOLS")
     return functions
 
 
-def _load(source: str) -> ModuleType:
+def _of_module(module: ModuleType) -> Functions:
+    if hasattr(module, "TOOLS"):
+        return list(module.TOOLS)
+    if hasattr(module, "__all__"):
+        return [f for f in (getattr(module, name, None) for name in module.__all__) if inspect.isfunction(f)]
+    return [
+        value
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def _of_object(source: str, offered: Any) -> Functions:
+    functions = list(offered) if isinstance(offered, list | tuple) else [offered]
+    for function in functions:
+        if not callable(function):
+            raise ConfigError(
+                f"the entry point {source} leads to {function!r:.80}, which is no tool: it takes a function, a Tool, "
+                "a list of them, or a module"
+            )
+    return functions
+
+
+def _load(source: str) -> Any:
     try:
         if source.endswith(".py"):
             return _load_file(Path(source))
+        if (named := _entry_point(source)) is not None:
+            return named.load()
         return importlib.import_module(source)
+    except ConfigError:
+        raise
     except Exception as exception:
+        missing = isinstance(exception, ModuleNotFoundError) and exception.name == source.partition(".")[0]
         raise ConfigError(
             f"the tools {source} cannot be loaded: {type(exception).__name__}: {exception}"
+            + (_entry_points_there_are() if missing else "")
         ) from exception
+
+
+def _entry_point(name: str) -> EntryPoint | None:
+    """The entry point of a name; one that leads to the same object in two packages counts as one."""
+    found = {point.value: point for point in entry_points(group=ENTRY_POINTS, name=name)}
+    if len(found) > 1:
+        packages = [f"{point.value} of {point.dist.name if point.dist else '?'}" for point in found.values()]
+        raise ConfigError(
+            f"{name} is the name of several tools: {', '.join(packages)}; name the module instead"
+        )
+    return next(iter(found.values()), None)
+
+
+def _entry_points_there_are() -> str:
+    names = sorted({point.name for point in entry_points(group=ENTRY_POINTS)})
+    return f"; installed packages offer {', '.join(names)}" if names else ""
 
 
 def _load_file(path: Path) -> ModuleType:

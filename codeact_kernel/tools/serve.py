@@ -6,17 +6,21 @@ text the block reads. Every call of a tool passes here, once.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
 from codeact_kernel.errors import ToolError
 from codeact_kernel.events import Event, ToolCalled, ToolReturned
+from codeact_kernel.threads import DaemonThreads
+from codeact_kernel.tools.catalogue import Catalogue
+from codeact_kernel.tools.checks import Checks
+from codeact_kernel.tools.quota import Quota
 from codeact_kernel.tools.tool import Tool
 
 _SHOWN = 200
@@ -34,65 +38,119 @@ class ToolUse:
     """The block whose code called, where that is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose code calls."""
+
+    block_id: str | None = None
+    """The block's id; None where it is not known."""
+    request: str | None = None
+    """What tells this block from an earlier one of the same id."""
+    note: Callable[[str], None] = lambda text: None
+    """Prints a line as the block; from any thread."""
+    give: Callable[[Any], None] = lambda value: None
+    """Gives the block the result at once, from the thread that has made it."""
+
+
 Before = Callable[[ToolUse], Awaitable[ToolUse]]
 After = Callable[[ToolUse, Any], Awaitable[Any]]
 
 
-class ToolServer:
-    """Serves tools, and the methods of `self`, to blocks.
+_caller: ContextVar[Caller | None] = ContextVar("whose code calls", default=None)
+
+
+def caller() -> str | None:
+    """In a call: the block whose code has made it, where that is known."""
+    who = _caller.get()
+    return None if who is None else who.block_id
+
+
+def notify(text: str) -> None:
+    """In a call of a tool: print a line as the block that has called, while the tool still works.
+
+    What a tool says so is part of the block's output: its heartbeats show it. Outside of a call nothing happens.
 
     Args:
-        tools: The tools by name.
-        methods: What `self.…` calls, by full name ("self.output").
+        text: The line.
+    """
+    who = _caller.get()
+    if who is not None:
+        who.note(text)
+
+
+class ToolServer:
+    """Serves tools, and the methods of `self` and `tools`, to blocks.
+
+    Args:
+        catalogue: The tools.
+        methods: What `self.…` and `tools.…` call, by full name ("self.output").
         emit: Told of each call of a tool and its end.
         before: May change or refuse a call (by an exception).
         after: May change a result.
+        quota: How many calls may be made.
+        dry_run: Whether no tool that writes is called.
     """
 
     def __init__(
         self,
-        tools: Mapping[str, Tool],
+        catalogue: Catalogue,
         methods: Mapping[str, Callable[..., Any]],
         emit: Callable[[Event], None],
         before: Before | None = None,
         after: After | None = None,
+        quota: Quota | None = None,
+        dry_run: bool = False,
     ) -> None:
-        self._tools = tools
+        self._catalogue = catalogue
         self._methods = methods
         self._emit = emit
         self._before = before
         self._after = after
+        self._quota = quota
+        self._dry_run = dry_run
+        self._ways: dict[str, tuple[Tool, Checks, bool]] = {}
+        self._said: set[tuple[str | None, str]] = set()
+        """What the latest block that hit a limit was told."""
         self._numbers = itertools.count(1)
 
-    async def call(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], block_id: str | None) -> Any:
+    async def call(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], who: Caller) -> Any:
         """Answer one call.
 
         Args:
-            name: The tool's name, or "self.…".
+            name: The tool's name, or "self.…" or "tools.…".
             args: Its positional arguments.
             kwargs: Its keyword arguments.
-            block_id: The block whose code called.
+            who: Whose code called.
 
         Returns:
-            What the function returned.
+            What the function returned. Of a tool that writes None in a dry run, and the block prints what was not done.
 
         Raises:
-            ToolError: If there is no such tool, or if it failed; the text is for the block.
+            ToolError: If there is no such tool, if it must not be called so, or if it failed; says so to the block.
         """
+        _caller.set(who)
         if name in self._methods:
-            return await _run(self._methods[name], tuple(args), kwargs)
-        tool = self._tools.get(name)
-        if tool is None:
-            raise ToolError(f"there is no tool {name!r}")
-        return await self._use(tool, ToolUse(name, tuple(args), kwargs, block_id))
+            method = self._methods[name]
+            return await _run(method, tuple(args), kwargs, _is_async(method))
+        tool = self._catalogue.tools.get(name) or await self._catalogue.find(name)
+        return await self._use(tool, ToolUse(tool.called, tuple(args), kwargs, who.block_id), who)
 
-    async def _use(self, tool: Tool, use: ToolUse) -> Any:
+    async def _use(self, tool: Tool, use: ToolUse, who: Caller) -> Any:
         number, begun, ok = str(next(self._numbers)), time.monotonic(), False
         self._emit(ToolCalled(number, use.name, use.block_id, _shown(use)))
         try:
             if self._before is not None:
-                use = replace(await self._before(use), name=tool.name)
-            value = await _run(tool.function, use.args, use.kwargs)
+                use = replace(await self._before(use), name=tool.called)
+            checks, is_async = self._way_of(tool)
+            args, kwargs = checks(use.args, use.kwargs)
+            self._count(tool, who)
+            if self._dry_run and tool.writes:
+                who.note(f"[dry run, not called: {tool.name}({_shown(use)})]")
+                value = None
+            else:
+                # Where nobody has to see it before, a thread hands its result back by itself.
+                function = tool.function if is_async or self._after else _giving(tool.function, who.give)
+                value = await _run(function, args, kwargs, is_async)
             if self._after is not None:
                 value = await self._after(use, value)
             ok = True
@@ -104,14 +162,58 @@ class ToolServer:
         finally:
             self._emit(ToolReturned(number, ok, time.monotonic() - begun))
 
+    def _count(self, tool: Tool, who: Caller) -> None:
+        """Count a call; the first one past a limit is also printed, whether or not the block's code looks at errors."""
+        if self._quota is None:
+            return
+        try:
+            self._quota.take(tool.called, tool.group, tool.limit, who.request, who.block_id)
+        except ToolError as error:
+            said = who.request, error.message
+            if said not in self._said:
+                self._said = {*(said for said in self._said if said[0] == who.request), said}
+                who.note(f"[{error.message}]")
+            raise
 
-async def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _way_of(self, tool: Tool) -> tuple[Checks, bool]:
+        """What checks a tool's arguments, and whether it is called in the loop; made at its first call."""
+        made = self._ways.get(tool.called)
+        if made is None or made[0] is not tool:
+            checks = Checks(tool.called, tool.function, tool.files)
+            made = self._ways[tool.called] = tool, checks, _is_async(tool.function)
+        return made[1], made[2]
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
     call = getattr(function, "__call__", None)  # noqa: B004
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+async def _run(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], is_async: bool
+) -> Any:
+    if is_async:
         return await function(*args, **kwargs)
     # A plain function may block; the loop has kernels and models to listen to.
-    value = await asyncio.to_thread(function, *args, **kwargs)
+    value = await _threads.run(function, *args, **kwargs)
     return await value if inspect.isawaitable(value) else value
+
+
+def _giving(function: Callable[..., Any], give: Callable[[Any], None]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        value = function(*args, **kwargs)
+        if not inspect.isawaitable(value):
+            give(value)
+        return value
+
+    return call
+
+
+_threads = DaemonThreads()
+"""In which plain functions run, of all agents."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=lambda part: f"<{type(part).__name__}>")
+_FIRST = 20
+"""Items of a list or dict that an event may show: the characters end there in any case."""
 
 
 def _shown(use: ToolUse) -> str:
@@ -122,6 +224,17 @@ def _shown(use: ToolUse) -> str:
 
 def _short(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)[:_SHOWN]
+        return _ENCODER.encode(_first(value))[:_SHOWN]
     except (TypeError, ValueError):
         return f"<{type(value).__name__}>"
+
+
+def _first(value: Any) -> Any:
+    """What there is to see of a value: a long one need not be written as a whole."""
+    if isinstance(value, str):
+        return value[:_SHOWN]
+    if isinstance(value, list | tuple):
+        return [_first(item) for item in value[:_FIRST]]
+    if isinstance(value, dict) and len(value) > _FIRST:
+        return dict(itertools.islice(value.items(), _FIRST))
+    return value

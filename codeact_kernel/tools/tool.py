@@ -6,13 +6,16 @@ Comes in: plain Python functions. Goes out: `Tool`, with the signature and docst
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codeact_kernel.errors import ConfigError
 
-RESERVED = frozenset({"self", "ToolError", "In", "Out", "get_ipython", "exit", "quit"})
+RESERVED = frozenset(
+    {"self", "tools", "mcp", "AgentError", "ToolError", "In", "Out", "get_ipython", "exit", "quit"}
+)
 """Names that the namespace needs for itself."""
 
 
@@ -26,15 +29,80 @@ class Tool:
     """As `str(inspect.signature(f))` writes it, with types by their plain names."""
     doc: str
     is_async: bool
+    files: tuple[str, ...] = ()
+    """Parameters whose values are files: the kernel reads them, and a call holds {"name", "data", "pages"} of each."""
+    group: str = ""
+    """The group it belongs to, as code writes it: "mcp.github"; empty for one that is called by its bare name."""
+    full_name: str = ""
+    """Its name everywhere: "mcp:github:search_issues"; its bare name where it has no group."""
+    stub: str = ""
+    """What `tools.describe` shows: a definition with types and docstring, as Python; empty to make it of the rest."""
+    writes: bool = False
+    """Whether a call changes something; a dry run makes no such call."""
+    limit: int | None = None
+    """The most calls of it in a run; None for no limit."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, unchecked, as code of the host would."""
+        return self.function(*args, **kwargs)
 
     @property
     def summary(self) -> str:
         """The first line of the docstring."""
         return self.doc.strip().partition("\n")[0]
 
+    @property
+    def called(self) -> str:
+        """Its name everywhere."""
+        return self.full_name or self.name
+
+    @property
+    def definition(self) -> str:
+        """How it is called, as Python."""
+        if self.stub:
+            return self.stub
+        head = f"{'async ' if self.is_async else ''}def {self.name}{self.signature}:"
+        doc = self.doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+        return (
+            f"{head}\n{textwrap.indent(f'{chr(34) * 3}{doc}{chr(34) * 3}', '    ')}" if doc else f"{head} ..."
+        )
+
     def describe(self) -> dict[str, Any]:
         """What the kernel is told, so that it can make a function of the same signature and docstring."""
-        return {"name": self.name, "signature": self.signature, "doc": self.doc, "async": self.is_async}
+        return {
+            "name": self.name,
+            "called": self.called,
+            "signature": self.signature,
+            "doc": self.doc,
+            "async": self.is_async,
+            "files": list(self.files),
+        }
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    writes: bool = False,
+    limit: int | None = None,
+) -> Any:
+    """Say more of a tool than its function does. As a decorator, with or without arguments.
+
+    Args:
+        function: The function.
+        name: Its name for blocks; None takes the function's.
+        writes: Whether a call changes something; a dry run makes no such call.
+        limit: The most calls of it in a run; None for no limit.
+
+    Returns:
+        The `Tool`; calling it calls the function. Without a function, what makes one of a function.
+
+    Raises:
+        ConfigError: As in `as_tool`.
+    """
+    if function is None:
+        return lambda function: tool(function, name=name, writes=writes, limit=limit)
+    return replace(_as_tool(function, name), writes=writes, limit=limit)
 
 
 def as_tool(function: Callable[..., Any] | Tool) -> Tool:
@@ -49,9 +117,11 @@ def as_tool(function: Callable[..., Any] | Tool) -> Tool:
     Raises:
         ConfigError: If it has no name or no signature that could be shown, or a name that is taken.
     """
-    if isinstance(function, Tool):
-        return function
-    name = getattr(function, "__name__", None) or type(function).__name__
+    return function if isinstance(function, Tool) else _as_tool(function)
+
+
+def _as_tool(function: Callable[..., Any], name: str | None = None) -> Tool:
+    name = name or getattr(function, "__name__", None) or type(function).__name__
     if not callable(function) or not name.isidentifier():
         raise ConfigError(f"{function!r} is no tool: pass a function with a name")
     if name in RESERVED:

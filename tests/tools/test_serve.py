@@ -9,7 +9,7 @@ import pytest
 
 from codeact_kernel.errors import ToolError
 from codeact_kernel.events import ToolCalled, ToolReturned
-from codeact_kernel.tools import ToolServer, as_tools
+from codeact_kernel.tools import Caller, CallLimits, Catalogue, Quota, ToolServer, as_tools, notify, tool
 
 
 def where() -> str:
@@ -30,25 +30,28 @@ def broken() -> None:
 def server(events=None, **hooks):
     events = [] if events is None else events
     return ToolServer(
-        as_tools([where, double, broken]), {"self.output": lambda id: f"out {id}"}, events.append, **hooks
+        Catalogue(as_tools([where, double, broken])),
+        {"self.output": lambda id: f"out {id}"},
+        events.append,
+        **hooks,
     )
 
 
 async def test_a_plain_function_runs_beside_the_loop_and_an_async_one_in_it():
-    assert await server().call("where", (), {}, "b1") != threading.current_thread().name
-    assert await server().call("double", (), {"n": 4}, "b1") == 8
+    assert await server().call("where", (), {}, Caller("b1")) != threading.current_thread().name
+    assert await server().call("double", (), {"n": 4}, Caller("b1")) == 8
 
 
 async def test_methods_of_self_are_served_without_events():
     events = []
-    assert await server(events).call("self.output", ("b1",), {}, "b2") == "out b1"
+    assert await server(events).call("self.output", ("b1",), {}, Caller("b2")) == "out b1"
     assert events == []
 
 
 async def test_a_call_and_its_end_are_told():
     events = []
     with pytest.raises(ToolError, match="broken failed: KeyError: 'x'"):
-        await server(events).call("broken", (), {}, "b1")
+        await server(events).call("broken", (), {}, Caller("b1"))
     called, returned = events
     assert (called.name, called.block_id) == ("broken", "b1")
     assert isinstance(called, ToolCalled)
@@ -58,7 +61,7 @@ async def test_a_call_and_its_end_are_told():
 
 async def test_an_unknown_tool_is_a_tool_error():
     with pytest.raises(ToolError, match="there is no tool 'nosuch'"):
-        await server().call("nosuch", (), {}, None)
+        await server().call("nosuch", (), {}, Caller())
 
 
 async def test_hooks_change_and_refuse_calls():
@@ -71,6 +74,91 @@ async def test_hooks_change_and_refuse_calls():
         return [value]
 
     tools = server(before=before, after=after)
-    assert await tools.call("double", (), {"n": 1}, None) == [4]
+    assert await tools.call("double", (), {"n": 1}, Caller()) == [4]
     with pytest.raises(ToolError, match="no negative numbers"):
-        await tools.call("double", (), {"n": -1}, None)
+        await tools.call("double", (), {"n": -1}, Caller())
+
+
+async def test_wrong_arguments_never_reach_the_function_and_right_ones_are_converted():
+    assert await server().call("double", (), {"n": "4"}, Caller()) == 8
+    with pytest.raises(ToolError, match="argument 'n' of double is wrong: input should be a valid integer"):
+        await server().call("double", (), {"n": "four"}, Caller())
+
+
+async def test_a_hook_s_arguments_are_checked_too():
+    async def before(use):
+        return replace(use, kwargs={"n": "none"})
+
+    with pytest.raises(ToolError, match="argument 'n'"):
+        await server(before=before).call("double", (), {"n": 1}, Caller())
+
+
+async def test_a_dry_run_calls_no_tool_that_writes_and_says_what_it_would_have_called():
+    sent, said, events = [], [], []
+
+    @tool(writes=True)
+    def send(text: str, to: str = "all") -> int:
+        """Send."""
+        sent.append(text)
+        return 1
+
+    dry = ToolServer(Catalogue(as_tools([send, double])), {}, events.append, dry_run=True)
+    who = Caller("b1", "m1", said.append)
+    assert await dry.call("send", ("hello",), {"to": "you"}, who) is None
+    assert await dry.call("double", (), {"n": 1}, who) == 2
+    with pytest.raises(ToolError, match="missing a required argument"):
+        await dry.call("send", (), {}, who)
+    assert (sent, said) == ([], ['[dry run, not called: send("hello", to="you")]'])
+
+
+async def test_a_tool_can_say_something_while_it_works_also_from_a_thread():
+    said = []
+
+    def slow() -> str:
+        """Work."""
+        notify("half done")
+        return "done"
+
+    there = ToolServer(Catalogue(as_tools([slow])), {}, lambda event: None)
+    assert await there.call("slow", (), {}, Caller("b1", "m1", said.append)) == "done"
+    assert said == ["half done"]
+    notify("nobody hears")
+
+
+async def test_a_call_past_a_limit_is_a_tool_error():
+    there = server(quota=Quota(CallLimits(block=1)))
+    who = Caller("b1", "m1")
+    await there.call("double", (), {"n": 1}, who)
+    with pytest.raises(ToolError, match="1 tool calls of block b1"):
+        await there.call("double", (), {"n": 1}, who)
+    assert await there.call("double", (), {"n": 1}, Caller("b1", "m2")) == 2
+    assert await there.call("self.output", ("b1",), {}, who) == "out b1"
+
+
+async def test_a_limit_is_printed_once_a_block_though_its_code_swallows_every_error():
+    said = []
+    there = server(quota=Quota(CallLimits(run=1)))
+    await there.call("double", (), {"n": 1}, Caller("b1", "m1"))
+    for block in ("m1", "m1", "m2", "m2"):
+        with pytest.raises(ToolError):
+            await there.call("double", (), {"n": 1}, Caller("b1", block, said.append))
+    assert len(said) == 2
+    assert said[0].startswith("[this call was not made: the 1 tool calls of the run that are allowed")
+
+
+async def test_a_plain_function_gives_its_result_from_its_thread_unless_a_hook_has_to_see_it_first():
+    given = []
+    who = Caller("b1", "m1", give=given.append)
+
+    def plain(n: int) -> int:
+        """Plain."""
+        return n
+
+    async def after(use, value):
+        return value
+
+    for hooks in ({}, {"after": after}):
+        there = ToolServer(Catalogue(as_tools([plain, double])), {}, lambda event: None, **hooks)
+        assert await there.call("plain", (), {"n": 1}, who) == 1
+        assert await there.call("double", (), {"n": 1}, who) == 2
+    assert given == [1]

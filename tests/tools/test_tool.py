@@ -9,7 +9,7 @@ import pytest
 
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.inkernel.tools import make_tool, parse_signature
-from codeact_kernel.tools import as_tool, as_tools, load_tools
+from codeact_kernel.tools import as_tool, as_tools
 
 marker = object()
 
@@ -86,23 +86,3 @@ def test_names_that_are_taken_or_double_are_refused():
         as_tools([search, search])
     with pytest.raises(ConfigError, match="function with a name"):
         as_tool(lambda: None)
-
-
-def test_tools_are_loaded_from_a_file_and_from_a_module(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text("from json import dumps\ndef one(): pass\ndef _hidden(): pass\ndef two(): pass\n")
-    assert [f.__name__ for f in load_tools(str(path))] == ["one", "two"]
-    path.write_text("def one(): pass\ndef two(): pass\nTOOLS = [two]\n")
-    assert [f.__name__ for f in load_tools(str(path))] == ["two"]
-    assert "getcwd" not in [f.__name__ for f in load_tools("textwrap")]
-
-
-@pytest.mark.parametrize(("name", "text"), [("none.py", None), ("empty.py", ""), ("broken.py", "1/0")])
-def test_tools_that_cannot_be_loaded_are_said_in_one_line(tmp_path, name, text):
-    path = tmp_path / name
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ConfigError) as error:
-        load_tools(str(path))
-    assert name in error.value.message
-    assert "\n" not in error.value.message
