@@ -6,12 +6,15 @@ Comes in: replies as they stream, results, notes. Goes out: parts, faults, repor
 
 from __future__ import annotations
 
+from codeact_kernel.dialogue.bundles import bundle_text
 from codeact_kernel.dialogue.codec import TagCodec
 from codeact_kernel.dialogue.format import format_parts
 from codeact_kernel.dialogue.frames import Framer
 from codeact_kernel.dialogue.jsontext import JsonCodec
 from codeact_kernel.dialogue.observation import (
     fault_report,
+    held_report,
+    in_the_end,
     note_report,
     observation,
     reminder_report,
@@ -19,6 +22,7 @@ from codeact_kernel.dialogue.observation import (
     running_report,
 )
 from codeact_kernel.dialogue.prompt import FunctionLine, Surroundings, system_prompt
+from codeact_kernel.dialogue.shorten import shorten
 from codeact_kernel.dialogue.tags import TagReader
 from codeact_kernel.dialogue.tools import ToolCodec
 from codeact_kernel.errors import ConfigError
@@ -32,14 +36,18 @@ __all__ = [
     "TagCodec",
     "TagReader",
     "ToolCodec",
+    "bundle_text",
     "codec",
     "fault_report",
     "format_parts",
+    "held_report",
+    "in_the_end",
     "note_report",
     "observation",
     "reminder_report",
     "result_report",
     "running_report",
+    "shorten",
     "system_prompt",
 ]
 

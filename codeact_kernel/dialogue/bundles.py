@@ -24,11 +24,12 @@ def is_picture(data: dict[str, Any]) -> bool:
     return "text/plain" not in data or any(mime.startswith("image/") for mime in data)
 
 
-def bundle_text(data: dict[str, Any]) -> str:
+def bundle_text(data: dict[str, Any], where: str = "kept in the record") -> str:
     """Tell of a bundle.
 
     Args:
         data: Contents by MIME type, as Jupyter sends them: text, lists of lines, base64, or JSON.
+        where: Where what a text cannot say is to be found.
 
     Returns:
         Its plain text, its Markdown or LaTeX where the plain text says nothing, or a line such as
@@ -43,7 +44,7 @@ def bundle_text(data: dict[str, Any]) -> str:
         if worded:
             return _text(data[worded])
     mime = picture or next((mime for mime in data if mime != "text/plain"), None)
-    return f"[{mime}{_extent(data[mime])}: kept in the record]" if mime else words
+    return f"[{mime}{_extent(data[mime])}: {where}]" if mime else words
 
 
 def _text(value: Any) -> str:

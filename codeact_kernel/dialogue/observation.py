@@ -97,6 +97,7 @@ def running_report(
     current: float,
     now: float,
     deadline: float | None = None,
+    heartbeat: float | None = None,
     limit: int = HEARTBEAT_TOKENS,
     handles: bool = True,
 ) -> Report:
@@ -109,6 +110,7 @@ def running_report(
         current: Seconds since its first line of code.
         now: The time, in seconds since the epoch.
         deadline: When it will be interrupted, in seconds since the epoch; None for never.
+        heartbeat: Seconds between its reports, where they are not as the model asked.
         limit: Tokens of its output that are kept.
         handles: As in `result_report`.
     """
@@ -116,6 +118,8 @@ def running_report(
     attrs = [("current", format_duration(current)), ("now", _clock(now))]
     if deadline is not None:
         attrs.append(("deadline", _clock(deadline)))
+    if heartbeat is not None:
+        attrs.append(("heartbeat", format_duration(heartbeat)))
     shown, gap = _shown(outputs, whole_values=False)
     body = shorten(shown, limit, count, handle, gap)
     return Report("running", body, job_id, tuple(attrs))
@@ -129,6 +133,20 @@ def note_report(sender: str, text: str) -> Report:
 def reminder_report(text: str) -> Report:
     """Remind the model of something, such as the size of its context."""
     return Report("reminder", plain(text).strip("\n"))
+
+
+def held_report(by: str, held: Sequence[str]) -> Report:
+    """Say that a block's synchronous code keeps others from going on.
+
+    Args:
+        by: The block that holds the lane.
+        held: Those that wait.
+    """
+    return reminder_report(
+        f"{', '.join(held)} cannot go on: {by} runs code without await in the event loop that blocks with await share. "
+        f"Their deadlines stand still until {by} awaits or ends. Such code belongs into a block without await, or into "
+        f"asyncio.to_thread; cancel {by} if it should not go on."
+    )
 
 
 def fault_report(fault: Fault) -> Report:
@@ -153,7 +171,7 @@ def _shown(outputs: Sequence[Output], *, whole_values: bool) -> tuple[str, Gap |
     value = ""
     pieces: list[str] = []
     before_gap, gap = "", None
-    for output in _in_the_end(outputs):
+    for output in in_the_end(outputs):
         match output:
             case LeftOut():
                 before_gap, gap, pieces = before_gap + "".join(pieces), (gap or LeftOut()) + output, []
@@ -173,10 +191,14 @@ def _shown(outputs: Sequence[Output], *, whole_values: bool) -> tuple[str, Gap |
     return text if text.strip() or not value else f"Out: {one_line(plain(value), VALUE_CHARACTERS)}", None
 
 
-def _in_the_end(outputs: Sequence[Output]) -> list[Output]:
-    """What is left when displays were updated and output was cleared."""
+def in_the_end(outputs: Sequence[Output]) -> list[Output]:
+    """What is left of outputs when displays were updated and output was cleared, as a notebook would show it.
+
+    Args:
+        outputs: All of them, in order.
+    """
     kept: list[Output] = []
-    places: dict[str, int] = {}
+    places: dict[str, list[int]] = {}
     clear = False
     for output in outputs:
         if isinstance(output, ClearOutput) and output.wait:
@@ -188,12 +210,13 @@ def _in_the_end(outputs: Sequence[Output]) -> list[Output]:
             clear = False
         if isinstance(output, ClearOutput):
             continue
-        display_id = output.display_id if isinstance(output, DisplayOutput) else None
-        if display_id in places and isinstance(output, DisplayOutput) and output.update:
-            kept[places[display_id]] = output
-            continue
-        if display_id is not None:
-            places[display_id] = len(kept)
+        if isinstance(output, DisplayOutput) and output.display_id:
+            shown = places.setdefault(output.display_id, [])
+            if output.update and shown:
+                for place in shown:
+                    kept[place] = output
+                continue
+            shown.append(len(kept))
         kept.append(output)
     return kept
 

@@ -23,6 +23,8 @@ _PART = re.compile(r"<!-- part: (\w+) -->\n")
 _LINE = 200
 """Characters of a function's or a name's line. They may come from foreign servers, and every call pays
 them."""
+_GROUP = 4000
+"""Characters of a group's line; who fills it in has a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Surroundings:
     """Which kernel it is, in words ("Python 3.11.7, ipykernel 7.4.0")."""
     directory: str = "."
     functions: tuple[FunctionLine, ...] = ()
+    groups: tuple[tuple[str, str], ...] = ()
+    """Groups of further functions, each with what it holds."""
     names: tuple[tuple[str, str], ...] = ()
     """Names that are defined already, each with a line that says what it is."""
     own_kernel: bool = True
@@ -63,6 +67,8 @@ class Surroundings:
     """Seconds after which a block without a timeout is interrupted; None for never."""
     agents: bool = False
     """Whether sub-agents can be started."""
+    is_sub: bool = False
+    """Whether another agent has started this one."""
     more: str = ""
     """What the user adds to the prompt."""
 
@@ -76,25 +82,30 @@ def system_prompt(around: Surroundings, protocol: Protocol = "tags") -> str:
     """
     parts = _parts()
     functions = [_line(f"{'await ' if f.awaited else ''}{f.signature}", f.summary) for f in around.functions]
+    groups = [_line(name, what, _GROUP) for name, what in around.groups]
     names = [_line(name, what) for name, what in around.names]
     agents = "agents_tags" if protocol == "tags" else "agents_calls"
     chosen = [
         parts[protocol],
         parts[agents] if around.agents else "",
         parts["rules"],
+        parts["sub"] if around.is_sub else "",
         parts["place"],
         parts["functions"] if functions else "",
+        parts["groups"] if groups else "",
         parts["names"] if names else "",
     ]
     words = {
         "kernel": one_line(plain(around.kernel), _LINE),
         "timeout": "no limit" if around.timeout is None else format_duration(around.timeout),
         "or_self": parts["self_cancel"] if around.own_kernel else "",
+        "self": parts["self_more"] + "\n" if around.own_kernel else "",
         "whole": parts["self_whole"] if around.own_kernel else "",
         "knowledge": parts["self_knowledge"] if around.own_kernel else "",
         "order": parts["side_by_side" if around.own_kernel else "one_at_a_time"],
         "directory": one_line(plain(around.directory), _LINE),
         "functions": "\n".join(functions),
+        "groups": "\n".join(groups),
         "names": "\n".join(names),
     }
     told = [Template(part).substitute(words).strip() for part in chosen if part]
@@ -107,9 +118,9 @@ def example_turns() -> tuple[Example, ...]:
     return tuple(Example(*parts[name].split("\n---\n")) for name in ("example_1", "example_2"))
 
 
-def _line(name: str, what: str) -> str:
+def _line(name: str, what: str, most: int = _LINE) -> str:
     """One line, whatever its author wrote: a dash begins it, so no tag does."""
-    return f"- {one_line(plain(': '.join(filter(None, (name, what)))), _LINE)}"
+    return f"- {one_line(plain(': '.join(filter(None, (name, what)))), most)}"
 
 
 @cache

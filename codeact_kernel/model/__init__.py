@@ -10,7 +10,7 @@ from pathlib import Path
 
 from codeact_kernel.model.prices import Prices, cost
 from codeact_kernel.model.retry import OnRetry, Retrying, RetryPolicy
-from codeact_kernel.model.settings import ModelSettings, resolve, resolve_for_agent
+from codeact_kernel.model.settings import ModelSettings, resolve, resolve_for_agent, resolve_vision
 from codeact_kernel.protocols import Model
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "open_model",
     "resolve",
     "resolve_for_agent",
+    "resolve_vision",
 ]
 
 

@@ -18,6 +18,9 @@ from codeact_kernel.model.prices import Prices, cost
 CHARACTERS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text; used only where an endpoint sends no usage, and labelled so."""
 
+PIXELS_PER_TOKEN = 750
+"""Anthropic's rule of thumb for images; used where `CHARACTERS_PER_TOKEN` is."""
+
 _FINISH: dict[str, str | None] = {
     "max_tokens": "length",
     "model_length": "length",
@@ -62,7 +65,7 @@ class ChunkReader:
             prices: The prices, or None where they are not known.
         """
         counted = self._counted() or Usage(
-            input_tokens=_characters_of(request) // CHARACTERS_PER_TOKEN,
+            input_tokens=_characters_of(request) // CHARACTERS_PER_TOKEN + _tokens_of_images(request),
             output_tokens=-(-self._characters // CHARACTERS_PER_TOKEN),
             estimated=True,
         )
@@ -157,3 +160,8 @@ def _characters_of(request: ModelRequest) -> int:
         len(message.content) + sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
         for message in request.messages
     )
+
+
+def _tokens_of_images(request: ModelRequest) -> int:
+    images = [image for message in request.messages for image in message.images]
+    return sum(-(-image.width * image.height // PIXELS_PER_TOKEN) for image in images)

@@ -8,6 +8,7 @@ before the first piece goes to the retry layer, one after it makes the reply a c
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import difflib
 from collections.abc import AsyncGenerator, Mapping
@@ -17,7 +18,7 @@ import httpx
 import openai
 
 from codeact_kernel.errors import ModelError, ModelRefused, ModelUnreachable
-from codeact_kernel.messages import EndPiece, Message, ModelRequest, Piece, ToolSchema
+from codeact_kernel.messages import EndPiece, ImagePart, Message, ModelRequest, Piece, ToolSchema
 from codeact_kernel.model.address import is_loopback, public_url
 from codeact_kernel.model.chunks import ChunkReader
 from codeact_kernel.model.failures import Failure, judge
@@ -238,7 +239,16 @@ def _message(message: Message) -> Mapping[str, Any]:
         ]
     if message.tool_call_id is not None:
         body["tool_call_id"] = message.tool_call_id
+    if message.images:
+        shown = [part for image in message.images for part in _image(image)]
+        body["content"] = [*shown, {"type": "text", "text": content}]
     return body
+
+
+def _image(image: ImagePart) -> list[Mapping[str, Any]]:
+    url = f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
+    label = {"type": "text", "text": _sendable(image.label)}
+    return [label, {"type": "image_url", "image_url": {"url": url}}]
 
 
 def _tool(tool: ToolSchema) -> Mapping[str, Any]:

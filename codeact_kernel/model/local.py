@@ -27,6 +27,7 @@ from codeact_kernel.model.catalogue import ASSETS
 from codeact_kernel.model.endpoint import EndpointModel
 from codeact_kernel.model.retry import OnRetry, Retrying, RetryPolicy
 from codeact_kernel.model.settings import LOCAL_WINDOW, ModelSettings
+from codeact_kernel.model.specials import harmless
 from codeact_kernel.model.weights import locate
 
 START_TIMEOUT = 180.0
@@ -236,7 +237,7 @@ class LocalModel:
         for last in (False, True):
             endpoint = await self.start()
             try:
-                async with contextlib.aclosing(endpoint.stream(request)) as pieces:
+                async with contextlib.aclosing(endpoint.stream(harmless(request))) as pieces:
                     async for piece in pieces:
                         yield piece
             except ModelUnreachable:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.messages import ImageLimits
 from codeact_kernel.model.address import Key, check_url, read_key
 from codeact_kernel.model.catalogue import DEFAULT_MODEL, MODELS
 from codeact_kernel.model.prices import FREE, Prices, read_prices
@@ -57,6 +58,7 @@ class ModelSettings:
     """Further fields of the request body."""
     timeout: float = SILENCE
     """Seconds without a byte after which the endpoint counts as gone."""
+    images: ImageLimits = field(default_factory=ImageLimits)
 
 
 def resolve(
@@ -75,7 +77,8 @@ def resolve(
     Args:
         name: What `--model` says: an alias, a model, `local`, `local:WEIGHTS` or `replay:FILE`.
         aliases: The `[models]` tables of the settings: by name a model, or a table with `model`, `base_url`,
-            `key_env`, `prices`, `window`, `max_tokens`, `encoding`, `extra`, `timeout`.
+            `key_env`, `prices`, `window`, `max_tokens`, `encoding`, `extra`, `timeout`, `image_side`,
+            `image_pixels`, `image_bytes`, `image_grid`.
         base_url: What `--base-url` says.
         env: The environment; None takes that of the process.
         default: The `model` of the settings.
@@ -130,6 +133,42 @@ def resolve_for_agent(
     return resolve(name, aliases, None, env)
 
 
+def resolve_vision(
+    name: str | None,
+    parent: ModelSettings | None,
+    aliases: Mapping[str, Any] | None = None,
+    base_url: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> ModelSettings | None:
+    """Settle which model is asked about images: what it does not say, it has from the agent's own model.
+
+    Args:
+        name: What `--vision-model` says; None for the alias `vision`.
+        parent: The agent's model; None where it is not of the settings.
+        aliases: As in `resolve`.
+        base_url: What `--base-url` says; the endpoint of an alias that names none.
+        env: As in `resolve`.
+
+    Returns:
+        The model, or None where none is set.
+
+    Raises:
+        ConfigError: As in `resolve`, or if it is a model that takes no images.
+    """
+    aliases = aliases or {}
+    name = _first(name) or ("vision" if "vision" in aliases else None)
+    if name is None:
+        return None
+    table = _alias_table(name, aliases)
+    if parent is not None and parent.kind == "endpoint":
+        settings = resolve_for_agent(name, parent, aliases, env)
+    else:
+        settings = resolve(name, aliases, None if table.get("base_url") else base_url, env)
+    if settings.kind == "local":
+        raise ConfigError("the embedded model reads no images: name another vision model")
+    return settings
+
+
 def _first(*values: str | None) -> str | None:
     return next((value.strip() for value in values if value and value.strip()), None)
 
@@ -169,6 +208,10 @@ _FIELDS: dict[str, Any] = {
     "encoding": str,
     "extra": Mapping,
     "timeout": int | float,
+    "image_side": int,
+    "image_pixels": int,
+    "image_bytes": int,
+    "image_grid": int,
 }
 _KINDS: dict[Any, str] = {str: "text", Mapping: "table", int: "whole number", int | float: "number"}
 
@@ -177,6 +220,10 @@ def _from_table(name: str, table: Mapping[str, Any]) -> ModelSettings:
     model = table["model"].strip()
     head, colon, rest = model.partition(":")
     chosen = {key: table[key] for key in ("window", "max_tokens", "encoding", "extra") if key in table}
+    limits = {
+        key: table[f"image_{key}"] for key in ("side", "pixels", "bytes", "grid") if f"image_{key}" in table
+    }
+    chosen["images"] = ImageLimits(**limits)
     prices = read_prices(f"models.{name}", table["prices"]) if "prices" in table else None
     timeout = float(table["timeout"]) if "timeout" in table else None
     if head == "replay" and colon:

@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from codeact_kernel.record.journal import Journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
-from codeact_kernel.record.recorder import Recorder
+from codeact_kernel.record.recorder import Recorder, snapshot, write_notebook
 
-__all__ = ["Journal", "Notebook", "NotebookSettings", "Recorder", "notebook_text", "to_notebook"]
+__all__ = [
+    "Journal",
+    "Notebook",
+    "NotebookSettings",
+    "Recorder",
+    "notebook_text",
+    "snapshot",
+    "to_notebook",
+    "write_notebook",
+]

@@ -60,6 +60,8 @@ class FakeRunner:
         """Every job that was run, in the order of `run`."""
         self.interrupts: list[tuple[str, float]] = []
         """Every interrupt: the job's id and the loop's time."""
+        self.insistence: list[int] = []
+        """And its insistence."""
         self.given_up: list[str] = []
         """The ids of the jobs whose `run` was cancelled."""
         self.playing: dict[str, _Play] = {}
@@ -87,13 +89,15 @@ class FakeRunner:
         finally:
             del self.playing[job.id]
 
-    async def interrupt(self, job_id: str) -> None:
+    async def interrupt(self, job_id: str, insistence: int = 0) -> None:
         """Interrupt a job: what it waits in ends with KeyboardInterrupt, unless it is deaf.
 
         Args:
             job_id: The job's id; one that has ended is no error.
+            insistence: As in `Runner`; it makes no difference here.
         """
         self.interrupts.append((job_id, asyncio.get_running_loop().time()))
+        self.insistence.append(insistence)
         play = self.playing.get(job_id)
         if play and not play.deaf:
             play.interrupted.set()

@@ -23,6 +23,7 @@ from codeact_kernel.blocks import (
     StreamOutput,
 )
 from codeact_kernel.dialogue import (
+    codec,
     fault_report,
     note_report,
     observation,
@@ -129,6 +130,12 @@ def test_an_updated_display_shows_its_last_state_in_its_place():
     assert report(first, out("x\n"), second).body == "2/2\nx"
 
 
+def test_a_display_that_is_shown_twice_is_updated_in_both_places():
+    first = DisplayOutput({"text/plain": "1/2"}, display_id="bar")
+    second = DisplayOutput({"text/plain": "2/2"}, display_id="bar", update=True)
+    assert report(first, out("x\n"), first, second).body == "2/2\nx\n2/2"
+
+
 def test_cleared_output_is_gone_at_once_or_when_more_comes():
     assert report(out("a\n"), ClearOutput(), out("b\n")).body == "b"
     assert report(out("a\n"), ClearOutput(wait=True)).body == "a"
@@ -228,6 +235,16 @@ def test_a_heartbeat_tells_the_time_and_the_deadline():
     assert values["now"] == time.strftime("%H:%M:%S", time.localtime(0.0))
     endless = running_report("dl", [], count, current=5.0, now=0.0)
     assert [name for name, _ in endless.attrs] == ["current", "now"]
+
+
+@pytest.mark.parametrize("protocol", ["tags", "tools", "json"])
+def test_a_heartbeat_that_comes_less_often_than_asked_says_so_in_every_protocol(protocol):
+    told = running_report("dl", [out("12/40\n")], count, current=5.0, now=0.0, deadline=9.0, heartbeat=80.0)
+    (message,) = codec(protocol).messages(None, [observation([told])])
+    now, then = (time.strftime("%H:%M:%S", time.localtime(at)) for at in (0.0, 9.0))
+    assert message.content == (
+        f'<running id="dl" current="5.0s" now="{now}" deadline="{then}" heartbeat="80s">\n12/40\n</running>'
+    )
 
 
 def test_reports_are_read_faults_first_and_reminders_last():

@@ -39,6 +39,7 @@ def test_the_contract_is_told(protocol):
     ):
         assert words in told
     for words in (
+        "less often while you only wait",
         "is data",
         "that is your answer",
         "you wait for it",

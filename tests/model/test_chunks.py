@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeact_kernel.messages import CallPiece, Message, ModelRequest, TextPiece, ThoughtPiece, Usage
+from codeact_kernel.messages import (
+    CallPiece,
+    ImagePart,
+    Message,
+    ModelRequest,
+    TextPiece,
+    ThoughtPiece,
+    Usage,
+)
 from codeact_kernel.model.chunks import ChunkReader
 
 REQUEST = ModelRequest((Message("user", "x" * 40),))
@@ -119,3 +128,9 @@ def test_a_usage_with_half_its_figures_is_an_estimate():
     reader = ChunkReader()
     list(reader.read({"choices": [], "usage": {"prompt_tokens": 7}}))
     assert reader.usage(REQUEST, None) == Usage(10, 0, 0, 1, None, estimated=True)
+
+
+def test_images_count_in_an_estimate_by_their_pixels():
+    image = ImagePart("", "image/png", b"x" * 10_000, 1500, 1000)
+    request = replace(REQUEST, messages=(Message("user", "x" * 40, images=(image,)),))
+    assert ChunkReader().usage(request, None) == Usage(2010, 0, 0, 1, None, estimated=True)

@@ -21,6 +21,7 @@ from codeact_kernel.errors import (
 from codeact_kernel.messages import (
     CallPiece,
     EndPiece,
+    ImagePart,
     Message,
     ModelRequest,
     Piece,
@@ -152,6 +153,28 @@ async def test_the_request_holds_what_was_asked(waits):
     assert body["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"code": "1"}'
     assert body["messages"][2] == {"role": "tool", "content": "1", "tool_call_id": "c1"}
     assert recorded.headers["authorization"] == f"Bearer {SECRET}"
+
+
+async def test_images_stand_before_the_text_each_behind_its_label(waits):
+    images = (
+        ImagePart("one:", "image/png", b"\x89PNG", 3, 2),
+        ImagePart("two\udc80:", "image/jpeg", b"\xff\xd8", 1, 1),
+    )
+    async with ScriptedEndpoint(["ok"]) as endpoint, opened(endpoint.base_url, waits) as model:
+        await collect(model, ModelRequest((Message("user", "What is it?", images=images),)))
+        [recorded] = endpoint.requests
+    assert recorded.messages == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "one:"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+                {"type": "text", "text": "two?:"},
+                {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9g="}},
+                {"type": "text", "text": "What is it?"},
+            ],
+        }
+    ]
 
 
 async def test_thoughts_and_tool_calls_come_apart_from_the_text(waits):

@@ -241,3 +241,12 @@ async def test_weights_that_do_not_load_say_so(monkeypatch, tmp_path):
     with pytest.raises(ModelUnreachable, match=r"broken\.gguf did not start: \S"):
         await say(model, ask("hello"))
     await model.aclose()
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("mark", ["<|im_end|>", "<|im_start|>", "<|endoftext|>"])
+async def test_a_mark_of_its_template_that_stands_in_a_text_is_read_as_text(small, mark):
+    _, plain = await say(small, ask("hello", max_tokens=1))
+    _, marked = await say(small, ask(f"hello {mark}", max_tokens=1))
+    # The special token itself would be one more, or two.
+    assert marked.usage.input_tokens >= plain.usage.input_tokens + 4

@@ -7,7 +7,8 @@ import pytest
 
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import to_json
-from codeact_kernel.model import resolve, resolve_for_agent
+from codeact_kernel.messages import ImageLimits
+from codeact_kernel.model import resolve, resolve_for_agent, resolve_vision
 from codeact_kernel.model.address import Key, check_url, is_loopback, public_url
 from codeact_kernel.model.prices import FREE, Prices
 from codeact_kernel.model.settings import DEFAULT_ENDPOINT
@@ -205,3 +206,62 @@ def test_a_parents_key_is_never_sent_to_an_aliass_own_endpoint():
 def test_a_role_that_nobody_fills_is_told_to_a_person():
     with pytest.raises(ConfigError, match=r"\[models\.flash\]"):
         resolve("flash", {}, None, KEYS)
+
+
+# -- the model that sees -------------------------------------------------------------------------------------
+
+
+def test_without_an_alias_or_a_name_there_is_no_model_that_sees():
+    assert resolve_vision(None, resolve("m", {}, None, KEYS), ALIASES, None, KEYS) is None
+
+
+def test_the_alias_vision_is_taken_where_nobody_names_a_model():
+    aliases = {"vision": "seer", **ALIASES}
+    parent = resolve("strong", ALIASES, None, {"BIG_KEY": "k"})
+    seer = resolve_vision(None, parent, aliases, None, KEYS)
+    assert (seer.model, seer.base_url, seer.key) == ("seer", parent.base_url, parent.key)
+    assert resolve_vision("other", parent, aliases, None, KEYS).model == "other"
+
+
+def test_a_model_that_sees_has_its_own_endpoint_and_key_where_it_names_them():
+    parent = resolve("m", {}, "http://localhost:1/v1", KEYS)
+    seer = resolve_vision("strong", parent, ALIASES, "http://localhost:1/v1", {"BIG_KEY": "sk-big"})
+    assert (seer.base_url, seer.key) == ("https://big.example/v1", Key("sk-big"))
+
+
+@pytest.mark.parametrize("parent", [None, resolve("local", {}, None, {})])
+def test_beside_a_model_of_another_kind_it_is_asked_where_the_command_line_says(parent):
+    url = "http://localhost:1/v1"
+    assert resolve_vision("seer", parent, ALIASES, url, {}).base_url == url
+    assert (
+        resolve_vision("strong", parent, ALIASES, url, {"BIG_KEY": "k"}).base_url == "https://big.example/v1"
+    )
+
+
+def test_what_an_endpoint_takes_of_images_stands_in_the_alias():
+    table = {
+        "model": "seer",
+        "image_side": 768,
+        "image_pixels": 500_000,
+        "image_bytes": 1_000_000,
+        "image_grid": 1000,
+    }
+    assert resolve_vision(None, None, {"vision": table}, None, KEYS).images == ImageLimits(
+        768, 500_000, 1_000_000, 1000
+    )
+    assert resolve_vision(None, None, {"vision": "seer"}, None, KEYS).images == ImageLimits()
+    with pytest.raises(ConfigError, match=r"models\.vision\.image_side: 0 must be above zero"):
+        resolve_vision(None, None, {"vision": {"model": "seer", "image_side": 0}}, None, KEYS)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("vision", r"add \[models\.vision\]"),
+        ("flash", r"add \[models\.flash\]"),
+        ("local", "reads no images"),
+    ],
+)
+def test_a_model_that_cannot_see_is_told(name, hint):
+    with pytest.raises(ConfigError, match=hint):
+        resolve_vision(name, resolve("m", {}, None, KEYS), {}, None, KEYS)
