@@ -6,21 +6,32 @@ Comes in: tasks. Goes out: runs.
 from __future__ import annotations
 
 from codeact_kernel.agent.agent import Agent
-from codeact_kernel.agent.assembly import plan, write_prompt
+from codeact_kernel.agent.assembly import wanted_kernel
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
-from codeact_kernel.agent.hooks import Hooks, Refused
+from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
+from codeact_kernel.agent.inbox import SETTLE
 from codeact_kernel.agent.options import Options
+from codeact_kernel.agent.planning import Plan, plan
+from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.run import Run
+from codeact_kernel.agent.serving import answering, block_methods, make_server
 
 __all__ = [
     "PROTOCOLS",
+    "SETTLE",
     "Agent",
+    "HookChain",
     "Hooks",
     "Options",
+    "Plan",
     "Refused",
     "Run",
     "Settings",
+    "answering",
+    "block_methods",
     "load_settings",
+    "make_server",
     "plan",
+    "wanted_kernel",
     "write_prompt",
 ]

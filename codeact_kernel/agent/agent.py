@@ -10,22 +10,26 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from codeact_kernel.agent.assembly import Parts, assemble
+from codeact_kernel.agent.assembly import Parts, Relations, assemble
 from codeact_kernel.agent.hooks import Refused
 from codeact_kernel.agent.inbox import Inbox, Note
+from codeact_kernel.agent.kin import Kin
 from codeact_kernel.agent.loop import Limits
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.recording import OUTPUTS, Recording
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
+from codeact_kernel.blocks import AgentBlock
+from codeact_kernel.dialogue import reminder_report
 from codeact_kernel.errors import CodeactError, LimitReached, RecordError
 from codeact_kernel.events import (
     BlockFinished,
+    BlockHeld,
     Event,
     Heartbeat,
     NoteReceived,
@@ -48,6 +52,7 @@ class Agent(Options):
     """
 
     def __post_init__(self) -> None:
+        self._kin: Kin | None = None
         self.transcript = Transcript()
         """What happened so far."""
         self.record_error: RecordError | None = None
@@ -62,7 +67,15 @@ class Agent(Options):
 
     async def __aenter__(self) -> Self:
         try:
-            self._parts = await assemble(self, self._stack, self._inbox, self.transcript, self._emit)
+            self._parts = await assemble(
+                self,
+                self._stack,
+                self._inbox,
+                self.transcript,
+                self._emit,
+                self._remind,
+                Relations(self._kin, _spawn, lambda: self._folder, self.steer, lambda: self._turns),
+            )
         except BaseException:
             await self._stack.aclose()
             raise
@@ -95,10 +108,12 @@ class Agent(Options):
         if self._running is not None:
             raise RuntimeError("this agent works on a task already; steer it, or use another agent")
         limits = Limits(max_turns or parts.settings.max_turns, max_time or parts.settings.max_time)
+        self._stopping = False
         await self._begin(task)
         before, turns, began = self.transcript.usage, self._turns, time.time()
-        self._stopping = False
         self._running = asyncio.get_running_loop().create_task(parts.loop.run(task, limits))
+        if self._stopping:
+            self._running.cancel()
         stop: StopReason = "failed"
         answer, value, message = None, None, ""
         try:
@@ -223,6 +238,14 @@ class Agent(Options):
         if self._running is not None:
             self._running.cancel()
 
+    async def _end_kernel(self, reason: str) -> None:
+        """End the kernel's process at once, with all that runs in it.
+
+        Args:
+            reason: Why, as a clause that follows "the kernel".
+        """
+        await self._entered.kernel.kill(reason)
+
     @property
     def live(self) -> list[LiveBlock]:
         """The blocks that run or wait."""
@@ -234,10 +257,19 @@ class Agent(Options):
         return self._recording.notebook if self._recording else None
 
     @property
+    def _folder(self) -> Path | None:
+        return self._recording.notebook.parent if self._recording else None
+
+    @property
     def context_tokens(self) -> int:
         """The size of the context, in tokens."""
         context = self._entered.context
         return context.count(context.messages())
+
+    @property
+    def memory(self) -> tuple[tuple[float, int], ...]:
+        """What the kernel's processes held: (seconds since the epoch, bytes), oldest first, over its whole life."""
+        return self._entered.kernel.memory
 
     @property
     def _entered(self) -> Parts:
@@ -272,14 +304,22 @@ class Agent(Options):
         supervisor = self._entered.supervisor
         if self.cancel_blocks("the run ended"):
             await supervisor.settled()
-        self._inbox.take()
+        self._inbox.drop()
+
+    def _remind(self, text: str) -> None:
+        """Let the model know something: at once where blocks run on meanwhile, else with what it reads next."""
+        running = self._parts is not None and self._parts.supervisor.live
+        (self._inbox.put if running else self._inbox.put_aside)(reminder_report(text))
 
     def _emit(self, event: Event) -> None:
         self.transcript.apply(event)
         match event:
             case BlockFinished():
-                self._inbox.put(event.result)
-            case Heartbeat():
+                if isinstance(event.result.block, AgentBlock) and event.result.block.by:
+                    self._entered.delegation.take(event.result)
+                else:
+                    self._inbox.put(event.result)
+            case Heartbeat() | BlockHeld():
                 self._inbox.put(event)
             case _:
                 pass
@@ -290,6 +330,12 @@ class Agent(Options):
 
     def _record_failed(self, error: RecordError) -> None:
         self.record_error = self.record_error or error
+
+
+def _spawn(options: Options, kin: Kin) -> Agent:
+    agent = Agent(**{field.name: getattr(options, field.name) for field in fields(Options)})
+    agent._kin = kin
+    return agent
 
 
 def _less(usage: Usage, before: Usage) -> Usage:

@@ -17,6 +17,8 @@ import platformdirs
 
 from codeact_kernel.blocks import parse_duration
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.sizes import parse_size
+from codeact_kernel.tools.builtin.searchapi import SearchApi
 
 FILE_NAME = "codeact.toml"
 
@@ -39,10 +41,34 @@ class Settings:
     """The most that the model reads of one result."""
     max_turns: int | None = None
     max_time: float | None = None
+    mcp: str | None = None
+    """A file with `mcpServers`, in the workspace."""
+    max_calls: int | None = None
+    """Tool calls in a run, of all its agents together; None for no limit."""
+    max_calls_per_agent: int | None = None
+    max_calls_per_block: int | None = None
+    tool_limits: Mapping[str, int] = field(default_factory=dict)
+    """Calls of single tools in a run: by name ("fetch", "mcp:github:search_issues"), or by group ("mcp.github")."""
+    max_result: int = 8_000_000
+    """Bytes up to which a tool's result travels at once; code gets a handle to a larger one."""
+    tools_tokens: int = 800
+    """About what the system prompt spends on tools: where their lines take more, it lists names by group."""
+    max_memory: int | None = None
+    """Bytes that the kernel's processes may hold; past them they are ended."""
+    max_agents: int = 50
+    """Sub-agents that may be alive at once, in the whole tree of a run; each has a kernel of its own."""
+    max_agent_depth: int = 3
+    """Levels of sub-agents below the agent that you ask; 0 for none at all."""
+    preload: tuple[str, ...] = ()
+    """Modules that are imported once and shared by the kernels of sub-agents."""
+    ready_kernels: int = 1
+    """Kernels for sub-agents that are started before they are asked for, from the first one on."""
     env: tuple[str, ...] = ()
     """Variables of the host that blocks may see."""
     tools: tuple[str, ...] = ()
-    """Modules or files whose functions are tools."""
+    """Modules or files whose functions are tools, names of entry points, or "builtin"."""
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """The service that the built-in tool `web_search` asks: a known one (`api`), or how it is asked and answers."""
 
 
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -54,10 +80,24 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "result_tokens": (int, "a whole number"),
     "max_turns": (int, "a whole number"),
     "max_time": ((str, int, float), 'a duration such as "2h"'),
+    "mcp": (str, "the path of a file"),
+    "max_calls": (int, "a whole number"),
+    "max_calls_per_agent": (int, "a whole number"),
+    "max_calls_per_block": (int, "a whole number"),
+    "tool_limits": (dict, "a table of whole numbers by tool"),
+    "max_result": ((str, int), 'a size such as "8MB"'),
+    "tools_tokens": (int, "a whole number"),
+    "max_memory": ((str, int), 'a size such as "4GB"'),
+    "max_agents": (int, "a whole number"),
+    "max_agent_depth": (int, "a whole number"),
+    "preload": (list, "a list of modules"),
+    "ready_kernels": (int, "a whole number"),
     "env": (list, "a list of names"),
     "tools": (list, "a list of modules or files"),
+    "search": (dict, "a table"),
 }
 PROTOCOLS = ("tags", "tools", "json")
+_FROM_ZERO = ("max_agent_depth", "ready_kernels")
 
 
 def load_settings(workspace: Path, user: Path | None = None) -> Settings:
@@ -110,14 +150,29 @@ def _value(path: Path, key: str, value: Any) -> Any:
         raise ConfigError(f"{path}: {key} is {value!r}; it takes {words}")
     if key in ("block_timeout", "max_time"):
         return _duration(path, key, value)
+    if key in ("max_memory", "max_result"):
+        return _size(path, key, value)
     if isinstance(value, list):
         if not all(isinstance(item, str) for item in value):
             raise ConfigError(f"{path}: {key} takes {words}")
         return tuple(value)
-    if isinstance(value, int) and value <= 0:
+    if key == "search":
+        return _search(path, value)
+    limits = value.values() if key == "tool_limits" and isinstance(value, dict) else ()
+    if not all(type(limit) is int and limit >= 0 for limit in limits):
+        raise ConfigError(f"{path}: tool_limits takes {words}")
+    if isinstance(value, int) and value <= 0 and key not in _FROM_ZERO:
         raise ConfigError(f"{path}: {key} must be above zero")
     if key == "protocol" and value not in PROTOCOLS:
         raise ConfigError(f"{path}: protocol is {value!r}; it is one of {', '.join(PROTOCOLS)}")
+    return value
+
+
+def _search(path: Path, value: Any) -> Any:
+    try:
+        SearchApi.of(value)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
     return value
 
 
@@ -126,5 +181,12 @@ def _duration(path: Path, key: str, value: Any) -> float | None:
         return None
     try:
         return parse_duration(str(value))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {key}: {error}") from error
+
+
+def _size(path: Path, key: str, value: Any) -> int:
+    try:
+        return parse_size(str(value))
     except ValueError as error:
         raise ConfigError(f"{path}: {key}: {error}") from error

@@ -62,6 +62,14 @@ class HookChain:
     def __init__(self, hooks: Sequence[object] = ()) -> None:
         self._hooks = tuple(hooks)
 
+    def has(self, name: str) -> bool:
+        """Whether a hook has a method.
+
+        Args:
+            name: One of those of `Hooks`.
+        """
+        return bool(self._with(name))
+
     async def before_model_call(self, request: ModelRequest) -> ModelRequest:
         """As in `Hooks`."""
         changed: ModelRequest = await self._through("before_model_call", request)

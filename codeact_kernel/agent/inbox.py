@@ -6,10 +6,10 @@ Comes in: ends of blocks, heartbeats, notes, from whoever has them. Goes out: al
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from codeact_kernel.blocks import BlockResult
-from codeact_kernel.events import Heartbeat, Report
+from codeact_kernel.blocks import BlockResult, StreamOutput
+from codeact_kernel.events import BlockHeld, Heartbeat, Report
 
 SETTLE = 0.03
 """Seconds that are waited for more once something has come: what ends together is told together."""
@@ -23,7 +23,7 @@ class Note:
     text: str
 
 
-Item = BlockResult | Heartbeat | Note | Report
+Item = BlockResult | BlockHeld | Heartbeat | Note | Report
 
 
 class Inbox:
@@ -32,6 +32,7 @@ class Inbox:
     def __init__(self) -> None:
         self._items: list[Item] = []
         self._later: list[Note] = []
+        self._aside: list[Report] = []
         self._came = asyncio.Event()
         self._free = asyncio.Event()
         self._free.set()
@@ -44,6 +45,14 @@ class Inbox:
         """
         self._items.append(item)
         self._came.set()
+
+    def put_aside(self, report: Report) -> None:
+        """Add something that the model shall read together with what comes next; it ends no wait.
+
+        Args:
+            report: What it shall know.
+        """
+        self._aside.append(report)
 
     def follow_up(self, note: Note) -> None:
         """Add a note that is read only when the run would stop.
@@ -83,10 +92,38 @@ class Inbox:
         await self._free.wait()
 
     def take(self) -> list[Item]:
-        """Take everything that has come, oldest first."""
+        """Take everything that has come, oldest first: of each block its result, or else one heartbeat."""
+        items, self._aside = [*self.drop(), *self._aside], []
+        return _once(items)
+
+    def drop(self) -> list[Item]:
+        """Take what has come, but leave what lies aside for the next time."""
         items, self._items = self._items, []
         self._came.clear()
         return items
 
     def __bool__(self) -> bool:
         return bool(self._items)
+
+
+def _once(items: list[Item]) -> list[Item]:
+    """Leave out heartbeats of blocks that have ended meanwhile, and join those of one block."""
+    ended = {item.id for item in items if isinstance(item, BlockResult)}
+    places: dict[str, int] = {}
+    kept: list[Item] = []
+    for item in items:
+        if isinstance(item, Heartbeat):
+            if item.id in ended:
+                continue
+            at = places.setdefault(item.id, len(kept))
+            if at < len(kept):
+                kept[at] = _joined(kept[at], item)
+                continue
+        kept.append(item)
+    return kept
+
+
+def _joined(first: Item, second: Heartbeat) -> Heartbeat:
+    assert isinstance(first, Heartbeat)
+    more = (*first.more, StreamOutput("stdout", second.text), *second.more)
+    return replace(second, text=first.text, more=more)

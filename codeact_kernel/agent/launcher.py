@@ -27,6 +27,7 @@ class Launcher:
         emit: Gets the events of blocks that never reach the supervisor.
         wall: The time in seconds since the epoch.
         free: Waits while nothing may be started; None for never.
+        agents: Whether sub-agents can be started.
     """
 
     def __init__(
@@ -36,12 +37,15 @@ class Launcher:
         emit: Callable[[Event], None],
         wall: Callable[[], float] = time.time,
         free: Callable[[], Awaitable[None]] | None = None,
+        *,
+        agents: bool = False,
     ) -> None:
         self._supervisor = supervisor
         self._hooks = hooks
         self._emit = emit
         self._wall = wall
         self._free = free
+        self._agents = agents
         self._used: Counter[str] = Counter()
         self._unnamed = 0
 
@@ -61,7 +65,7 @@ class Launcher:
             Its settled id.
         """
         job = Job(self._settle(block.id), block, reply=turn)
-        if isinstance(block, AgentBlock):
+        if isinstance(block, AgentBlock) and not self._agents:
             self._reject(job, turn, NO_AGENTS)
             return job.id
         try:

@@ -17,17 +17,18 @@ from codeact_kernel.agent.answer import TRIES, AnswerType
 from codeact_kernel.agent.asker import Asker
 from codeact_kernel.agent.context import Context
 from codeact_kernel.agent.hooks import HookChain
-from codeact_kernel.agent.inbox import Inbox, Item, Note
+from codeact_kernel.agent.inbox import Inbox, Note
 from codeact_kernel.blocks import BlockResult, Prose, StreamOutput
 from codeact_kernel.dialogue import (
     fault_report,
+    held_report,
     note_report,
     observation,
     result_report,
     running_report,
 )
 from codeact_kernel.errors import ContextOverflow, LimitReached, ModelRefused
-from codeact_kernel.events import Appended, Event, Heartbeat, Reply, Report, Task, TurnStarted
+from codeact_kernel.events import Appended, BlockHeld, Event, Heartbeat, Reply, Report, Task, TurnStarted
 from codeact_kernel.messages import Message
 from codeact_kernel.supervisor import Supervisor
 
@@ -84,6 +85,8 @@ class Loop:
         self._handles = handles
         self._wall = wall
         self._turn = 0
+        self._beaten: list[str] = []
+        """The blocks whose heartbeats are all that the model was woken by."""
 
     async def run(self, task: str, limits: Limits) -> tuple[str, Any]:
         """Work on a task until it is answered.
@@ -112,8 +115,10 @@ class Loop:
         empty = invalid = 0
         while True:
             if limits.turns is not None and self._turn - first >= limits.turns:
-                raise LimitReached(f"{limits.turns} turns are used up", limit="turns", allowed=limits.turns)
+                used = "1 turn is" if limits.turns == 1 else f"{limits.turns} turns are"
+                raise LimitReached(f"{used} used up", limit="turns", allowed=limits.turns)
             reply = await self._ask()
+            self._pace(reply)
             empty = empty + 1 if not (reply.text.strip() or reply.calls) else 0
             if empty == EMPTY_REPLIES:
                 raise ModelRefused("the model replied nothing at all, three times in a row")
@@ -155,6 +160,13 @@ class Loop:
         await self._hooks.after_model_call(reply)
         return reply
 
+    def _pace(self, reply: Reply) -> None:
+        """Report less often what the model only waits for, and as it asked once it does anything."""
+        if reply.calls or reply.faults or not all(isinstance(part, Prose) for part in reply.parts):
+            self._supervisor.restore_heartbeats()
+        else:
+            self._supervisor.slow_down(self._beaten)
+
     def _compact(self) -> list[Message]:
         """Make room without the model: the last resort."""
         self._append(self._context.force())
@@ -188,14 +200,21 @@ class Loop:
     async def _listen(self) -> None:
         """Wait until something lands, and write it down as one message."""
         await self._inbox.wait()
-        reports = [await self._report(item) for item in self._inbox.take()]
+        items = self._inbox.take()
+        beaten = [item.id for item in items if isinstance(item, Heartbeat)]
+        self._beaten = beaten if len(beaten) == len(items) else []
+        held = [item for item in items if isinstance(item, BlockHeld)]
+        reports = [await self._report(item) for item in items if not isinstance(item, BlockHeld)]
+        reports += [
+            held_report(by, [item.id for item in held if item.by == by]) for by in {i.by: 0 for i in held}
+        ]
         knowledge = self._context.take_knowledge()
         if knowledge is not None:
             self._append(knowledge)
         reminder = self._context.reminder(observation(reports))
         self._append(observation([*reports, *([reminder] if reminder else [])]))
 
-    async def _report(self, item: Item) -> Report:
+    async def _report(self, item: BlockResult | Heartbeat | Note | Report) -> Report:
         match item:
             case BlockResult():
                 result = await self._hooks.after_block(item)
@@ -215,14 +234,16 @@ class Loop:
                 return item
 
     def _heartbeat(self, beat: Heartbeat) -> Report:
-        deadline = next((live.deadline for live in self._supervisor.live if live.id == beat.id), None)
+        live = next((live for live in self._supervisor.live if live.id == beat.id), None)
+        slowed = live is not None and live.heartbeat != live.block.heartbeat
         return running_report(
             beat.id,
             (StreamOutput("stdout", beat.text), *beat.more),
             self._context.count_text,
             current=beat.current,
             now=self._wall(),
-            deadline=deadline,
+            deadline=live.deadline if live else None,
+            heartbeat=live.heartbeat if live and slowed else None,
             handles=self._handles,
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from codeact_kernel.agent.config import Settings
 from codeact_kernel.protocols import Model, Observer
-from codeact_kernel.tools import Tool
+from codeact_kernel.tools import Tool, Toolset
 
 Person = Callable[[str], Any]
 """Asks a person a question and returns the answer; plain or async."""
@@ -26,8 +26,15 @@ class Options:
     """What `--model` takes (a model's name, an alias, "local", "replay:FILE"), or a `Model`. None takes
     `CODEACT_MODEL` or the settings' model."""
     _: KW_ONLY
-    tools: Iterable[Callable[..., Any] | Tool] = ()
-    """Functions that blocks can call by their names."""
+    tools: Iterable[Callable[..., Any] | Tool | Toolset] = ()
+    """Functions that blocks can call by their names, and sets of them."""
+    mcp: Path | str | Mapping[str, Any] | None = None
+    """MCP servers whose tools blocks can call: the path of a file with `mcpServers`, or what it would hold. They are
+    added to those of the settings."""
+    dry_run: bool = False
+    """Whether tools that write are not called: the block prints what it would have called, and gets None."""
+    max_calls: int | None = None
+    """The most tool calls of a run, of all its agents together; None takes the settings'."""
     namespace: Mapping[str, Any] = field(default_factory=dict)
     """Values to bind in the kernel, by name."""
     files: Mapping[str, Path | str | bytes] = field(default_factory=dict)
@@ -38,6 +45,9 @@ class Options:
     """Where the record goes. None makes a folder in the workspace's `.codeact/runs`; False keeps no record."""
     base_url: str | None = None
     """The endpoint."""
+    vision: str | Model | None = None
+    """The model that `ask_vision(question, files=[…])` in blocks asks about images: as `model`. None takes the alias
+    `vision` of the settings, and without that there is none."""
     protocol: str | None = None
     """"tags", "tools" or "json"; None takes the settings'."""
     kernel: str | None = None
@@ -46,6 +56,8 @@ class Options:
     """The path of an interpreter, instead."""
     env: Sequence[str] = ()
     """Names of the host's environment variables that blocks may see."""
+    max_memory: str | int | None = None
+    """What the kernel's processes may hold ("4GB", or bytes); past it they are ended. None takes the settings'."""
     system: str | bool | None = None
     """A system prompt instead of ours; False for none."""
     output_type: Any = None

@@ -5,75 +5,99 @@ Comes in: tools, seeded values, the kernel. Goes out: the `Surroundings` that th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from codeact_kernel.dialogue import FunctionLine, Surroundings
-from codeact_kernel.tools import Tool
+from codeact_kernel.agent.disclosure import Disclosed, disclose
+from codeact_kernel.agent.kin import Kin
+from codeact_kernel.agent.options import Options
+from codeact_kernel.agent.planning import Plan
+from codeact_kernel.dialogue import Surroundings, system_prompt
+from codeact_kernel.inkernel import wire
 
 
-def function_lines(tools: Iterable[Tool]) -> tuple[FunctionLine, ...]:
-    """One line a tool.
+class Described(Protocol):
+    """A kernel as far as the prompt tells of it: one that runs, or one that could be started."""
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it runs blocks side by side."""
+
+
+def write_prompt(options: Options, wanted: Plan, kernel: Described, kin: Kin | None = None) -> str | None:
+    """Write the system prompt of an agent.
 
     Args:
-        tools: The tools.
-    """
-    return tuple(FunctionLine(f"{t.name}{t.signature}", t.summary, t.is_async) for t in tools)
-
-
-def describe(value: Any) -> str:
-    """Say what a value is, without its content.
-
-    Args:
-        value: Any value.
+        options: What the caller wants.
+        wanted: What was settled.
+        kernel: The kernel, or how it would be started (`kernels.choose`).
+        kin: Its place among others; None for a root's.
 
     Returns:
-        Its type, and its shape, columns or length where it has some.
+        The prompt, or None where the caller wants none.
     """
-    kind = type(value)
-    name = (
-        kind.__name__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    if options.system is False:
+        return None
+    more = wanted.answer_type.instruction if wanted.answer_type else ""
+    if isinstance(options.system, str):
+        return "\n\n".join(filter(None, [options.system, more]))
+    names = {name: wire.describe(value) for name, value in options.namespace.items()}
+    depth = 0 if kin is None else kin.depth
+    around = surroundings(
+        disclosed=disclose(wanted.told, wanted.sets, wanted.settings.tools_tokens)
+        if kernel.ours
+        else ((), ()),
+        names=names | dict(kin.names if kin else {}),
+        kernel=kernel.description,
+        ours=kernel.ours,
+        workspace=wanted.workspace,
+        timeout=wanted.settings.block_timeout,
+        agents=kernel.ours and depth < wanted.settings.max_agent_depth,
+        is_sub=depth > 0,
+        more=more,
     )
-    shape = getattr(value, "shape", None)
-    if isinstance(shape, tuple) and all(isinstance(n, int) for n in shape):
-        columns = getattr(value, "columns", None)
-        listed = f", columns {', '.join(map(str, list(columns)[:20]))}" if columns is not None else ""
-        return f"{name} of shape {shape}{listed}"
-    if isinstance(value, str | bytes | list | tuple | dict | set | frozenset):
-        return f"{name} of length {len(value)}"
-    return name
+    return system_prompt(around, wanted.protocol)  # type: ignore[arg-type]
 
 
 def surroundings(
     *,
-    tools: Iterable[Tool],
-    names: Mapping[str, Any],
+    disclosed: Disclosed,
+    names: Mapping[str, str],
     kernel: str,
     ours: bool,
     workspace: Path,
     timeout: float | None,
+    agents: bool,
+    is_sub: bool,
     more: str,
 ) -> Surroundings:
     """Gather what the prompt says of a run.
 
     Args:
-        tools: The functions that blocks can call.
-        names: The seeded values by name.
+        disclosed: The functions that blocks can call, and groups of them.
+        names: What is seeded, in words by name.
         kernel: The kernel, in words.
         ours: Whether it is our kernel, which runs blocks side by side.
         workspace: The folder in which blocks run.
         timeout: Seconds for a block that names no timeout; None for no limit.
+        agents: Whether sub-agents can be started.
+        is_sub: Whether another agent has started it.
         more: What is added at the end.
     """
     return Surroundings(
         kernel=kernel,
         directory=str(workspace),
-        functions=function_lines(tools),
-        names=tuple((name, describe(value)) for name, value in names.items()),
+        functions=disclosed[0],
+        groups=disclosed[1],
+        names=tuple(names.items()),
         own_kernel=ours,
         timeout=timeout,
+        agents=agents,
+        is_sub=is_sub,
         more=more,
     )

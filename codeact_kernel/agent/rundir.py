@@ -13,6 +13,8 @@ from pathlib import Path
 from codeact_kernel.errors import ConfigError
 
 _SLUG = 40
+AGENTS = "agents"
+"""The folder of a run in which the records of its sub-agents are."""
 
 
 def make_run_dir(workspace: Path, task: str, chosen: Path | None = None) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 
 import nbformat
@@ -11,7 +12,7 @@ import pytest
 
 from codeact_kernel import Agent
 from codeact_kernel.errors import ConfigError, ModelUnreachable
-from codeact_kernel.events import BlockFinished, BlockOutput, ReplyDelta, RunEnded, RunStarted
+from codeact_kernel.events import BlockFinished, BlockOutput, Observation, ReplyDelta, RunEnded, RunStarted
 from codeact_kernel.testing import ScriptedEndpoint, ScriptedModel
 
 pytestmark = pytest.mark.kernel
@@ -306,3 +307,40 @@ async def test_blocks_are_ordered_by_after(tmp_path):
         await agent.run("x")
         one, two = (agent.transcript.blocks[name].result for name in ("one", "two"))
     assert two.started >= one.ended - 0.05
+
+
+FILL = """
+import psutil, time
+size = int({share} * 350e6) - psutil.Process().memory_info().rss
+big = b"x" * size
+time.sleep(60)
+"""
+
+
+async def test_a_block_that_runs_towards_the_limit_of_memory_wakes_the_model_before(tmp_path):
+    model = ScriptedModel([block(FILL.format(share=0.88), id="fill"), '<cancel id="fill"/>', "done"])
+    async with Agent(model, workspace=tmp_path, max_memory="350MB") as agent:
+        run = await agent.run("x")
+        assert max(size for _, size in agent.memory) > 0.8 * 350e6
+    assert run.answer == "done"
+    assert re.search(r"<reminder>Memory runs short: .* hold \d+ MB, and max_memory is 350 MB", last(model, 1))
+    assert 'status="cancelled"' in last(model)
+
+
+async def test_past_max_memory_the_model_is_told_that_the_kernel_was_ended_and_what_is_lost(tmp_path):
+    replies = [block("rows = [1]"), block(FILL.format(share=1.1), id="fill"), "done", "done", "done"]
+    async with Agent(ScriptedModel(replies), workspace=tmp_path, max_memory=350_000_000) as agent:
+        await agent.run("x")
+        told = [entry for entry in agent.transcript.entries if isinstance(entry, Observation)]
+    (died,) = [report for entry in told for report in entry.reports if report.id == "fill"]
+    assert ("status", "died") in died.attrs
+    assert re.search(
+        r"ended at \d+ MB of memory, more than the 350 MB of max_memory.*These names are gone: rows",
+        died.body,
+    )
+
+
+async def test_a_wrong_size_is_said_before_anything_starts(tmp_path):
+    with pytest.raises(ConfigError, match="max_memory: 'much' is no size: write 500MB"):
+        async with Agent(ScriptedModel([]), workspace=tmp_path, max_memory="much"):
+            pass

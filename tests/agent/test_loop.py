@@ -12,7 +12,7 @@ from codeact_kernel.agent import Refused
 from codeact_kernel.agent.inbox import Note
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.errors import ContextOverflow, LimitReached, ModelRefused
-from codeact_kernel.events import BlockFinished, Knowledge, Observation
+from codeact_kernel.events import BlockFinished, Knowledge, Observation, Report, TurnStarted
 from codeact_kernel.messages import CallPiece, EndPiece, TextPiece, Usage
 from codeact_kernel.testing import jumping
 
@@ -73,6 +73,80 @@ async def test_a_heartbeat_tells_what_is_new_with_its_times(play):
     )
     assert "2/3" in play.last(2)
     assert "1/3" not in play.last(2)
+
+
+def talk(seconds):
+    """Code that prints once a second."""
+    return "\n".join(['print("tick")', "sleep(1)"] * seconds)
+
+
+def currents(text):
+    return re.findall(r'<running id="(\w+)" current="([^"]+)"', text)
+
+
+@jumping
+async def test_heartbeats_of_several_blocks_that_fall_together_are_one_message(play):
+    reply = "\n".join(block(talk(8), id=f"b{i}", heartbeat="5s") for i in range(4))
+    await play.run(reply, "wait", "done")
+    assert play.model.calls == 3
+    assert sorted(currents(play.last(1))) == [(f"b{i}", "5.0s") for i in range(4)]
+
+
+@jumping
+async def test_the_more_often_the_model_only_waits_the_less_often_it_is_asked_and_it_is_told_so(play):
+    await play.run(block(talk(100), id="dl", heartbeat="5s"), *["I wait."] * 4, "done")
+    reports = [re.search(r"<running.*>", play.last(call))[0] for call in range(1, 5)]
+    assert [re.findall(r'current="(.*?)"', report) for report in reports] == [
+        ["5.0s"],
+        ["15s"],
+        ["35s"],
+        ["75s"],
+    ]
+    assert [re.findall(r'heartbeat="(.*?)"', report) for report in reports] == [[], ["10s"], ["20s"], ["40s"]]
+
+
+@jumping
+async def test_an_hour_of_output_that_the_model_only_waits_for_costs_a_dozen_calls(play):
+    await play.run(block(talk(3600), id="dl", heartbeat="5s", timeout="2h"), *["I wait."] * 11, "done")
+    assert play.model.calls == 13
+
+
+@jumping
+@pytest.mark.parametrize(
+    "act",
+    [block('print("x")', id="look"), '<cancel id="slow"/>', block("1", id="dl"), block("1", timout="5s")],
+)
+async def test_once_the_model_does_anything_it_is_asked_as_often_as_it_wished(play, act):
+    first = block(talk(24), id="dl", heartbeat="5s") + "\n" + block("sleep(60)", id="slow")
+    await play.run(first, "I wait.", act, *["I wait."] * 3, "done", seconds=61)
+    before, after = play.seen().split('current="15s"')
+    assert 'heartbeat="10s"' in after.partition(">")[0]
+    assert [now for _, now in currents(before)] == ["5.0s"]
+    assert 'heartbeat="' not in re.search(r'current="20s".*?>', after)[0]
+
+
+@jumping
+async def test_what_ended_wakes_the_model_whatever_heartbeats_are_due(play):
+    first = block(talk(70), id="dl", heartbeat="5s") + "\n" + block("sleep(52)", id="end")
+    await play.run(first, *["wait"] * 8)
+    began, asked = play.events[0].at, [e for e in play.events if isinstance(e, TurnStarted)]
+    assert [round(turn.at - began) for turn in asked] == [0, 5, 15, 35, 52, 70]
+
+
+@jumping
+async def test_heartbeats_that_came_while_the_model_replied_are_one_report(play):
+    slow = ["I think.", 17.0, ""]
+    await play.run(block(talk(40), id="dl", heartbeat="5s"), slow, "wait", "done")
+    assert currents(play.last(2)) == [("dl", "20s")]
+    assert play.last(2).count("tick") == 15
+
+
+@jumping
+async def test_of_a_block_that_ended_while_the_model_replied_only_the_result_is_told(play):
+    slow = ["I think.", 17.0, ""]
+    await play.run(block(talk(12), id="dl", heartbeat="5s"), slow, "done")
+    assert "<running" not in play.last()
+    assert play.last().startswith('<run_code_result id="dl" duration="12s">')
 
 
 @jumping
@@ -191,6 +265,16 @@ async def test_a_note_that_comes_with_the_answer_is_answered_first(play):
     play.inbox.put(Note("user", "wait, also the sum"))
     await play.run("It is 4.", "And the sum is 9.")
     assert play.answer == "And the sum is 9."
+
+
+@jumping
+async def test_what_lies_aside_is_read_with_what_comes_next_and_makes_no_turn_of_its_own(play):
+    play.inbox.put_aside(Report("reminder", "Memory runs short."))
+    await play.run(block("sleep(30)", id="a"), "done")
+    assert play.last().endswith("<reminder>Memory runs short.</reminder>")
+    play.inbox.put_aside(Report("reminder", "Again."))
+    assert await play.run("It is 4.") == "It is 4."
+    assert [item.body for item in play.inbox.take()] == ["Again."]
 
 
 @jumping

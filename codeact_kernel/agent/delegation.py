@@ -1,0 +1,216 @@
+"""What blocks ask of sub-agents and of their own parent, answered on the host.
+
+Comes in: calls of `self` over the bridge. Goes out: sub-agents started, steered and waited for, as the model's own
+blocks do it; calls of proxies, made in the kernel where the object lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+from codeact_kernel.agent.kin import Kin
+from codeact_kernel.agent.launcher import Launcher
+from codeact_kernel.agent.parcels import Seeds
+from codeact_kernel.agent.subagents import Subagents
+from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, parse_duration
+from codeact_kernel.errors import KernelError, ToolError
+from codeact_kernel.supervisor import Supervisor
+from codeact_kernel.tools import caller
+
+
+class Delegation:
+    """Answers the part of `self` that is about other agents.
+
+    Args:
+        kin: Whose `self` it is.
+        subagents: Its sub-agents.
+        supervisor: Has them in hand.
+        launcher: Starts them.
+        turn: Gives the number of the turn that goes on.
+    """
+
+    def __init__(
+        self,
+        kin: Kin,
+        subagents: Subagents,
+        supervisor: Supervisor,
+        launcher: Launcher,
+        turn: Callable[[], int],
+    ) -> None:
+        self._kin = kin
+        self._subagents = subagents
+        self._supervisor = supervisor
+        self._launcher = launcher
+        self._turn = turn
+        self._numbers = itertools.count(1)
+        self._ended: dict[str, asyncio.Future[BlockResult]] = {}
+        """The sub-agents that code has started, each with its end."""
+        self._callers: dict[str, str] = {}
+        """The block that waits for a sub-agent, by the sub-agent's settled id."""
+
+    @property
+    def methods(self) -> dict[str, Callable[..., Any]]:
+        """What `self.…` calls, by full name."""
+        return {
+            "self.run_agent": self.run_agent,
+            "self.agents": self.agents,
+            "self.steer": self.steer,
+            "self.result": self.result,
+            "self.parcel": self.parcel,
+            "self.proxy": self.proxy,
+            "self.return_value": self.return_value,
+            "self.ask_parent": self.ask_parent,
+        }
+
+    def take(self, result: BlockResult) -> None:
+        """Take the end of a sub-agent that code has started.
+
+        Args:
+            result: Its end.
+        """
+        self._end_of(result.id).set_result(result)
+
+    def _end_of(self, job_id: str) -> asyncio.Future[BlockResult]:
+        return self._ended.setdefault(job_id, asyncio.get_running_loop().create_future())
+
+    async def run_agent(
+        self,
+        task: str,
+        name: str | None,
+        model: str | None,
+        timeout: Any,
+        parcel: str | None,
+        note: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        """Start a sub-agent for code, and wait for its end."""
+        if name is not None and name in self._launcher.in_use:
+            raise ToolError(
+                f"the name {name!r} is in use: it belongs to a block or a sub-agent that has not ended"
+            )
+        seconds = None if timeout is None else _seconds(timeout)
+        by = caller() or "code"
+        block = AgentBlock(str(task), id=name, model=model, timeout=seconds, after=(), by=by)
+        job_id = await self._launcher.launch(block, self._turn())
+        if parcel is not None and note is not None:
+            # Its life begins with the loop's next round.
+            self._subagents.packed[job_id] = Seeds(parcel, note["names"], note["tools"])
+        self._callers[job_id] = by
+        try:
+            result = await asyncio.shield(self._end_of(job_id))
+        except asyncio.CancelledError:
+            self._supervisor.cancel(job_id, f"{by}, which waited for it, was stopped")
+            raise
+        finally:
+            del self._callers[job_id]
+            self._ended.pop(job_id, None)
+        said = self._subagents.said_by(job_id)
+        return {"name": job_id, "status": result.status, "message": result.outcome.error or "", **said}
+
+    async def agents(self) -> list[dict[str, Any]]:
+        """What `self.agents` tells."""
+        now = time.time()
+        return [
+            {
+                "name": live.id,
+                "task": live.block.task,
+                "state": live.state,
+                **self._subagents.picture(live.id),
+                "ran": None if live.started is None else round(now - live.started, 1),
+                "left": None if live.deadline is None else round(live.deadline - now, 1),
+            }
+            for live in self._supervisor.live
+            if isinstance(live.block, AgentBlock)
+        ]
+
+    async def steer(self, name: str, note: str) -> None:
+        """Tell a sub-agent something."""
+        self._subagents.steer(name, note)
+
+    async def result(self, name: str) -> dict[str, Any]:
+        """What a sub-agent has come to."""
+        return self._subagents.result(name)
+
+    async def parcel(self) -> str:
+        """Where values can be put for another kernel."""
+        return self._kin.tree.parcel()
+
+    async def return_value(self, parcel: str) -> None:
+        """Hand a parcel to the parent."""
+        if self._kin.hand_back is None:
+            raise ToolError(
+                "nobody has started you, so there is nobody to hand anything to: print it, or answer"
+            )
+        self._kin.hand_back(parcel)
+
+    async def ask_parent(self, question: str) -> str:
+        """Ask the parent."""
+        if self._kin.ask is None:
+            raise ToolError("nobody has started you, so there is nobody to ask: ask the user in your answer")
+        return await self._kin.ask(question)
+
+    # -- proxies ------------------------------------------------------------------------------------------
+
+    async def proxy(self, owner: int, number: int, name: str, asked: str | None, lane: str) -> str:
+        """Make a call where an object lives; returns the parcel with what came of it."""
+        home = self._kin.tree.homes.get(owner)
+        if home is None:
+            raise ToolError("the agent in whose kernel the object lives has ended, and the object with it")
+        return await home.serve(self._kin, number, name, asked, lane)
+
+    async def serve(self, who: Kin, number: int, name: str, asked: str | None, lane: str) -> str:
+        """Make another agent's call of an object that lives here.
+
+        Args:
+            who: Who calls.
+            number: The object's.
+            name: The method.
+            asked: The parcel with the arguments; None to read an attribute.
+            lane: Where its calls run.
+
+        Returns:
+            The parcel with the answer.
+
+        Raises:
+            ToolError: If the call would wait for itself, or could not be made.
+        """
+        if lane == "main":
+            self._check_that_main_does_not_wait(who)
+        answer = self._kin.tree.parcel()
+        called = (
+            "await get_ipython().kernel.family.aserve"
+            if lane == "async"
+            else "get_ipython().kernel.family.serve"
+        )
+        code = CodeBlock(f"{called}({number}, {name!r}, {asked!r}, {answer!r})", after=(), lane=lane)  # type: ignore[arg-type]
+        job = Job(f"{who.name} {name} {next(self._numbers)}", code, 0)
+        try:
+            outcome = await self._subagents.runner.aside(job)
+        except KernelError as error:
+            raise ToolError(f"the kernel in which the object lives is gone: {error.message}") from error
+        if outcome.status != "ok":
+            raise ToolError(f"the call was ended in {self._kin.name}'s kernel: {outcome.error}")
+        return answer
+
+    def _check_that_main_does_not_wait(self, who: Kin) -> None:
+        """A block that waits for its sub-agent in the main lane would have to end before that one's call can begin."""
+        mine = self._kin.path
+        if who.path[: len(mine)] != mine or who.path == mine:
+            return
+        below = who.path[len(mine)]
+        for live in self._supervisor.live:
+            if live.lane == "main" and self._callers.get(below) == live.id:
+                raise ToolError(
+                    f"this call would wait for itself: it runs in the main lane of {self._kin.name}'s kernel, where "
+                    f"block {live.id} waits for {below}; with `await self.run_agent(…)` at its top level it would not"
+                )
+
+
+def _seconds(timeout: Any) -> float:
+    try:
+        return parse_duration(str(timeout))
+    except ValueError as error:
+        raise ToolError(str(error)) from None

@@ -1,0 +1,128 @@
+"""An agent's place among others: what all agents of one root share, and who its parent is.
+
+Comes in: limits. Goes out: `Tree`, one for a root and all below it, and `Kin`, one for each agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeact_kernel.kernels import KernelSource, make_folder, remove_folder
+from codeact_kernel.tools import CallCount
+
+if TYPE_CHECKING:
+    from codeact_kernel.agent.delegation import Delegation
+
+ROOT = "the agent"
+"""What the root is called where an agent of its tree has to be named."""
+
+
+class NoPlace(Exception):
+    """No further sub-agent can be started; the text is for the model."""
+
+
+class Tree:
+    """What a root agent and all below it share. An `async with` of its root's: leaving removes the folder.
+
+    Args:
+        max_agents: Sub-agents that are alive at once, in all.
+        max_depth: Levels of sub-agents below the root.
+        source: Where their kernels come from.
+    """
+
+    def __init__(self, max_agents: int, max_depth: int, source: KernelSource) -> None:
+        self.max_depth = max_depth
+        self.source = source
+        self._max_agents = max_agents
+        self._alive = 0
+        self._numbers = itertools.count(1)
+        self._folder: Path | None = None
+        self.starting = asyncio.Semaphore(os.cpu_count() or 2)
+        """Held by who starts a kernel: more at once than there are cores make all of them late."""
+        self.calls = CallCount()
+        """What its agents have called."""
+        self.homes: dict[int, Delegation] = {}
+        """Whose objects others may use by proxy: by the agent's number."""
+
+    def number(self) -> int:
+        """A number that no other agent of the tree has."""
+        return next(self._numbers)
+
+    @contextmanager
+    def place(self, depth: int) -> Iterator[None]:
+        """A sub-agent's place, as long as it lives.
+
+        Args:
+            depth: Its level below the root, from 1.
+
+        Raises:
+            NoPlace: If there is none.
+        """
+        if depth > self.max_depth:
+            raise NoPlace(
+                f"sub-agents go {self.max_depth} level{'s' * (self.max_depth != 1)} deep here, and this would be one "
+                "more: do that work in blocks of your own"
+            )
+        if self._alive >= self._max_agents:
+            raise NoPlace(
+                f"{self._alive} sub-agents are alive, and no more may be: wait until some have ended, or start fewer "
+                "at once (an asyncio.Semaphore round self.run_agent)"
+            )
+        self._alive += 1
+        try:
+            yield
+        finally:
+            self._alive -= 1
+
+    def parcel(self) -> str:
+        """A path for values on their way from one kernel to another."""
+        if self._folder is None:
+            self._folder = make_folder("ck-parcels-")
+        return str(self._folder / str(next(self._numbers)))
+
+    def close(self) -> None:
+        """Remove the folder."""
+        if self._folder is not None:
+            remove_folder(self._folder)
+            self._folder = None
+
+
+@dataclass(frozen=True)
+class Kin:
+    """One agent's place."""
+
+    tree: Tree
+    number: int
+    """Its own in the tree."""
+    path: tuple[str, ...] = ()
+    """The names from the root's sub-agent down to its own."""
+    parcel: str | None = None
+    """What its namespace begins with."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What that is, by name, in words."""
+    ask: Callable[[str], Awaitable[str]] | None = None
+    """Asks its parent; None for a root."""
+    hand_back: Callable[[str], None] | None = None
+    """Takes the parcel that its parent shall get; None for a root."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return ".".join(self.path) or ROOT
+
+    @property
+    def depth(self) -> int:
+        """How many levels below the root it is."""
+        return len(self.path)
+
+    @property
+    def may_delegate(self) -> bool:
+        """Whether it can have sub-agents of its own."""
+        return self.depth < self.tree.max_depth

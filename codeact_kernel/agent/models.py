@@ -1,0 +1,139 @@
+"""The model of an agent, those of its sub-agents, and the one that sees.
+
+Comes in: what the caller and the settings name. Goes out: models, each opened once and shared by all who use it: a
+local one is half a gigabyte, and an endpoint's connections are worth keeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codeact_kernel.agent.rundir import AGENTS, slug
+from codeact_kernel.events import Event, ModelRetry
+from codeact_kernel.messages import ModelRequest, Piece
+from codeact_kernel.model import ModelSettings, open_model, resolve, resolve_for_agent, resolve_vision
+from codeact_kernel.protocols import Model
+
+if TYPE_CHECKING:
+    from codeact_kernel.agent.config import Settings
+    from codeact_kernel.agent.options import Options
+
+
+class SharedModel:
+    """A `Model` that somebody else has opened, and closes.
+
+    Args:
+        model: The model.
+        settings: What is known of it; None for a caller's own.
+    """
+
+    def __init__(self, model: Model, settings: ModelSettings | None) -> None:
+        self._model = model
+        self.settings = settings
+
+    @property
+    def name(self) -> str:
+        """As in `Model`."""
+        return self._model.name
+
+    @property
+    def window(self) -> int | None:
+        """As in `Model`."""
+        return self._model.window
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Piece]:
+        """As in `Model`."""
+        return self._model.stream(request)
+
+    async def aclose(self) -> None:
+        """Nothing: it is not ours."""
+
+
+class Models:
+    """What an agent asks, and what its sub-agents ask.
+
+    Args:
+        options: What the caller wants.
+        settings: What the settings say.
+        emit: Told of retries.
+
+    Raises:
+        ConfigError: If no model is named, or something about it is wrong.
+        RecordError: If the replies of a replay cannot be read.
+    """
+
+    def __init__(self, options: Options, settings: Settings, emit: Callable[[Event], None]) -> None:
+        self._aliases = settings.models
+        self._base_url = options.base_url
+        self._emit = emit
+        self._opened: dict[str, SharedModel] = {}
+        self._seers: list[Model] = []
+        named = options.model
+        self.settings: ModelSettings | None
+        if named is None or isinstance(named, str):
+            self.settings = resolve(named, self._aliases, self._base_url, default=settings.model)
+            self.model: Model = self._open(self.settings)
+        else:
+            self.settings = named.settings if isinstance(named, SharedModel) else None
+            self.model = named
+
+    def for_agent(self, alias: str | None, name: str) -> str | SharedModel:
+        """The model of a sub-agent.
+
+        Args:
+            alias: What its block says; None for the parent's.
+            name: The sub-agent's name. Where the parent replays a run, it replays what that agent said there.
+
+        Raises:
+            ConfigError: If something about it is wrong.
+        """
+        if alias is None and self.settings is not None and self.settings.kind == "replay":
+            recorded = Path(self.settings.model)
+            recorded = (recorded if recorded.is_dir() else recorded.parent) / AGENTS / slug(name)
+            if recorded.is_dir():
+                return f"replay:{recorded}"
+        if alias is None:
+            return SharedModel(self.model, self.settings)
+        if alias not in self._opened:
+            if self.settings is None:
+                wanted = resolve(alias, self._aliases, self._base_url)
+            else:
+                wanted = resolve_for_agent(alias, self.settings, self._aliases)
+            same = wanted == self.settings
+            self._opened[alias] = SharedModel(self.model if same else self._open(wanted), wanted)
+        return self._opened[alias]
+
+    def seer(self, named: str | Model | None) -> SharedModel | None:
+        """The model that sees.
+
+        Args:
+            named: What the caller says of it; None for the alias `vision`.
+
+        Returns:
+            The model; None where none is set.
+
+        Raises:
+            ConfigError: If something about it is wrong.
+            RecordError: If the replies of a replay cannot be read.
+        """
+        if isinstance(named, SharedModel):
+            return named
+        if named is not None and not isinstance(named, str):
+            self._seers.append(named)
+            return SharedModel(named, None)
+        wanted = resolve_vision(named, self.settings, self._aliases, self._base_url)
+        if wanted is None:
+            return None
+        self._seers.append(self._open(wanted))
+        return SharedModel(self._seers[-1], wanted)
+
+    async def aclose(self) -> None:
+        """Let go of what was opened here."""
+        opened = (self.model, *(shared._model for shared in self._opened.values()), *self._seers)
+        for model in {id(model): model for model in opened}.values():
+            await model.aclose()
+
+    def _open(self, settings: ModelSettings) -> Model:
+        return open_model(settings, lambda reason, wait: self._emit(ModelRetry(0, reason, wait)))
