@@ -17,6 +17,7 @@ from codeact_kernel.cli.chat import chat
 from codeact_kernel.cli.demo import demo
 from codeact_kernel.cli.helping import example, print_help
 from codeact_kernel.cli.install import install
+from codeact_kernel.cli.mcp import mcp
 from codeact_kernel.cli.models import model
 from codeact_kernel.cli.run import run
 from codeact_kernel.cli.streams import complain
@@ -54,6 +55,7 @@ app.command(
 app.command(epilog=example("codeact chat --model gpt-5-mini"))(chat)
 app.command(epilog=example("codeact demo"))(demo)
 app.command(epilog=example("codeact install --user"))(install)
+app.command(epilog=example("codeact mcp --workspace ~/project", "codeact mcp --http 8000"))(mcp)
 app.add_typer(model, name="model")
 
 

@@ -47,17 +47,37 @@ def chat(
     run_dir: choices.RunDir = None,
     max_turns: choices.MaxTurns = None,
     max_time: choices.MaxTime = None,
+    max_memory: choices.MaxMemory = None,
     tools: choices.Tools = None,
+    mcp: choices.Mcp = None,
+    dry_run: choices.DryRun = False,
+    max_calls: choices.MaxCalls = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
+    vision_model: choices.VisionModel = None,
 ) -> int:
     """Talk with a model that works by writing Python.
 
     All messages share one kernel, one context and one record. What you type while it works is a note that it
     reads before its next reply; /help tells what else there is. Each line of a pipe is a message.
     """
-    chosen = Choices(model, base_url, protocol, workspace, run_dir, tools, kernel, python, env)
+    chosen = Choices(
+        model,
+        base_url,
+        protocol,
+        workspace,
+        run_dir,
+        tools,
+        kernel,
+        python,
+        env,
+        max_memory,
+        vision_model,
+        mcp,
+        dry_run,
+        max_calls,
+    )
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.screens import somebody_is_there

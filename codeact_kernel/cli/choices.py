@@ -54,11 +54,43 @@ MaxTurns = Annotated[
 MaxTime = Annotated[
     str | None, typer.Option(metavar="D", help="How long it may take: 90s, 10m, 2h, or a number of seconds.")
 ]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="How much memory the kernel's processes may hold, 500MB or 4GB: past it they are ended. Else the "
+        "settings, else no limit.",
+    ),
+]
 Tools = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODULE_OR_FILE",
-        help="A Python module, or a .py file, whose public functions blocks can call. May be given more than once.",
+        help="A Python module, or a .py file, whose public functions blocks can call; the name that an installed "
+        "package gives its tools; or `builtin`, or some of those: `builtin:files,search,commands,web`. May be given "
+        "more than once.",
+    ),
+]
+Mcp = Annotated[
+    str | None,
+    typer.Option(
+        "--mcp",
+        metavar="FILE",
+        help="A JSON file with `mcpServers`, whose tools blocks can call as mcp.SERVER.TOOL(…). A server is started "
+        "when one of its tools is first needed.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Call no tool that writes: the blocks print what they would have called, and get None.",
+    ),
+]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=0, help="How many calls of tools the blocks may make. Else the settings, else any."
     ),
 ]
 Kernel = Annotated[
@@ -76,6 +108,14 @@ Env = Annotated[
         "given more than once.",
     ),
 ]
+VisionModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="M",
+        help="The model that blocks can ask about images and PDFs: a name or an alias. Else the alias `vision` of "
+        "the settings, else none.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +131,11 @@ class Choices:
     kernel: str | None = None
     python: str | None = None
     env: list[str] | None = None
+    max_memory: str | None = None
+    vision_model: str | None = None
+    mcp: str | None = None
+    dry_run: bool = False
+    max_calls: int | None = None
 
     def agent_fields(self) -> dict[str, Any]:
         """The fields of an `Agent`, the settings among them, so that they are read once.
@@ -103,17 +148,28 @@ class Choices:
         from codeact_kernel.tools import load_tools
 
         _importable_from_here()
+        settings, env = load_settings(Path(self.workspace).expanduser()), [*map(_variable, self.env or ())]
+        seen = (*settings.env, *env)
         return {
             "model": self.model,
             "base_url": self.base_url,
             "protocol": self.protocol,
             "workspace": self.workspace,
             "run_dir": self.run_dir,
-            "tools": [tool for source in self.tools or () for tool in load_tools(source)],
+            "tools": [
+                tool
+                for source in self.tools or ()
+                for tool in load_tools(source, self.workspace, seen, settings.search)
+            ],
             "kernel": self.kernel,
             "python": self.python,
-            "env": [_variable(name) for name in self.env or ()],
-            "settings": load_settings(Path(self.workspace).expanduser()),
+            "vision": self.vision_model,
+            "mcp": self.mcp,
+            "dry_run": self.dry_run,
+            "max_calls": self.max_calls,
+            "max_memory": read_size("--max-memory", self.max_memory),
+            "env": env,
+            "settings": settings,
             "person": Screen().person if somebody_is_there() else None,
         }
 
@@ -137,6 +193,29 @@ def read_duration(option: str, text: str | None) -> float | None:
         return None
     try:
         return parse_duration(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from error
+
+
+def read_size(option: str, text: str | None) -> int | None:
+    """Read an option that is a size of memory.
+
+    Args:
+        option: Its name, for the error.
+        text: What was written.
+
+    Returns:
+        Bytes, or None where nothing was.
+
+    Raises:
+        ConfigError: If it is no size.
+    """
+    from codeact_kernel.sizes import parse_size
+
+    if text is None:
+        return None
+    try:
+        return parse_size(text)
     except ValueError as error:
         raise ConfigError(f"{option}: {error}") from error
 

@@ -53,12 +53,13 @@ class Conductor:
             CodeactError: What `Agent.run` raises, or if stdout takes no more.
         """
         try:
-            async with Interrupts(self.agent, self._signals, self._screen):
+            async with Interrupts(self.agent, self._signals, self._screen) as interrupts:
                 run = await self.agent.run(task, **limits)
-            self._out.check()
-            answer = run.answer
-            if answer is not None and not self._events:
-                await self._screen.aside(lambda: self._out.write(answer))
+                await interrupts.rest()
+                self._out.check()
+                answer = run.answer
+                if answer is not None and not self._events:
+                    await self._screen.aside(lambda: self._out.write(answer))
         except CodeactError:
             self._screen.failed(self.agent.record)
             raise

@@ -49,7 +49,12 @@ class Interrupts(AbstractAsyncContextManager["Interrupts"]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.rest()
         self._signals.on_interrupt, self._signals.on_end = self._before
+
+    async def rest(self) -> None:
+        """The run has ended: ask nothing more, and let nothing break off what is still to be shown."""
+        self._signals.rest()
         if self._question is not None:
             self._question.cancel()
             await asyncio.gather(self._question, return_exceptions=True)

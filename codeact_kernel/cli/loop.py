@@ -1,4 +1,4 @@
-"""Runs a command's coroutine: Ctrl-C, requests to end, and threads that never do.
+"""Runs a command's coroutine: Ctrl-C, requests to end, and threads that are not waited for.
 
 Comes in: a coroutine function. Goes out: its exit code. Signals are taken in the loop, and whoever runs
 something there says what they mean at the moment; with nothing running they cancel the command.
@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from codeact_kernel.cli.streams import complain
+from codeact_kernel.threads import DaemonThreads
 
 INTERRUPTED = 130
 """The exit code of what the user has stopped: 128 and the number of SIGINT, as shells have it."""
-_THREADS = 32
-"""Tools that run at once outside of the loop; as many as asyncio's own pool has at most."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Signals:
@@ -85,38 +78,3 @@ def in_loop(work: Callable[[Signals], Coroutine[Any, Any, int]]) -> int:
             return signals.code
 
     return asyncio.run(main())
-
-
-class DaemonThreads(ThreadPoolExecutor):
-    """Threads that do not keep the process: a tool that never returns must not hang the exit.
-
-    `ThreadPoolExecutor`, which asyncio asks for, waits for its threads whatever it is told.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(_THREADS)
-        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self._started = 0
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Call a function in a thread; as in `Executor`."""
-        future: Future[T] = Future()
-
-        def work() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(fn(*args, **kwargs))
-                except BaseException as error:
-                    future.set_exception(error)
-
-        self._waiting.put(work)
-        if not self._idle.acquire(blocking=False) and self._started < _THREADS:
-            self._started += 1
-            threading.Thread(target=self._serve, name=f"tool-{self._started}", daemon=True).start()
-        return future
-
-    def _serve(self) -> None:
-        while True:
-            self._waiting.get()()
-            self._idle.release()

@@ -38,10 +38,15 @@ def run(
     show_prompt: ShowPrompt = False,
     max_turns: choices.MaxTurns = None,
     max_time: choices.MaxTime = None,
+    max_memory: choices.MaxMemory = None,
     tools: choices.Tools = None,
+    mcp: choices.Mcp = None,
+    dry_run: choices.DryRun = False,
+    max_calls: choices.MaxCalls = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
+    vision_model: choices.VisionModel = None,
 ) -> int:
     """Let a model work on a task by writing Python.
 
@@ -49,7 +54,22 @@ def run(
     twice, it stops the run. The exit code is 0 for an answer, 1 if the model, the kernel or a file failed, 2 if the
     command line, the environment or the settings are wrong, 3 at a limit, 130 if you stopped it.
     """
-    chosen = Choices(model, base_url, protocol, workspace, run_dir, tools, kernel, python, env)
+    chosen = Choices(
+        model,
+        base_url,
+        protocol,
+        workspace,
+        run_dir,
+        tools,
+        kernel,
+        python,
+        env,
+        max_memory,
+        vision_model,
+        mcp,
+        dry_run,
+        max_calls,
+    )
     if show_prompt:
         return _show_prompt(chosen)
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}

@@ -7,8 +7,10 @@ that would hold up the end of the process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 
 from codeact_kernel.errors import ConfigError
 
@@ -73,6 +75,29 @@ class StdinLines:
 
 def _text(line: bytes | bytearray) -> str:
     return line.decode("utf-8", "replace").rstrip("\r")
+
+
+@contextlib.contextmanager
+def own_stdin() -> Iterator[int]:
+    """Have stdin alone: who else reads it meanwhile, a tool or a program that it starts, finds its end.
+
+    Yields:
+        The number of the file that is it.
+
+    Raises:
+        ConfigError: If there is no stdin.
+    """
+    if sys.stdin is None:
+        raise ConfigError("stdin is closed, so nobody can speak on it")
+    number = sys.stdin.fileno()
+    kept, nothing = os.dup(number), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, number)
+    os.close(nothing)
+    try:
+        yield kept
+    finally:
+        os.dup2(kept, number)
+        os.close(kept)
 
 
 def read_all() -> str:

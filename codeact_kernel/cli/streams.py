@@ -119,10 +119,21 @@ def answers() -> Iterator[Answers]:
     Raises:
         CodeactError: If stdout is closed.
     """
+    with own_stdout() as stream:
+        yield Answers(stream)
+
+
+@contextlib.contextmanager
+def own_stdout() -> Iterator[TextIO]:
+    """Have stdout alone: what else is printed meanwhile goes to stderr.
+
+    Raises:
+        CodeactError: If stdout is closed.
+    """
     if sys.stdout is None:
         raise CodeactError("stdout is closed, so there is no place for an answer")
     with _kept(sys.stdout) as stream, contextlib.redirect_stdout(sys.stderr):
-        yield Answers(stream)
+        yield stream
 
 
 @contextlib.contextmanager

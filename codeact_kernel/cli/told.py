@@ -16,6 +16,7 @@ from rich.text import Text
 
 from codeact_kernel.blocks import AgentBlock, Block, BlockResult, ErrorOutput, format_duration
 from codeact_kernel.cli.streams import clean
+from codeact_kernel.dialogue import in_the_end
 from codeact_kernel.messages import Usage
 from codeact_kernel.supervisor.output import as_text
 
@@ -137,7 +138,8 @@ def output_lines(result: BlockResult) -> list[Text]:
     Args:
         result: The block's end.
     """
-    text = as_text([output for output in result.outputs if not isinstance(output, ErrorOutput)]).rstrip()
+    shown = in_the_end(result.outputs)
+    text = as_text([output for output in shown if not isinstance(output, ErrorOutput)]).rstrip()
     lines = [line.rstrip() for line in clean(text[-TAIL:]).split("\n")][-OUTPUT_LINES:] if text else []
     left = text.count("\n") + 1 - len(lines) if text else 0
     error = clean((result.outcome.error or "")[-TAIL:]).rstrip()

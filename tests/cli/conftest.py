@@ -127,6 +127,8 @@ class Terminal:
             # Before anything is drawn; and with our environment, not that of C, in which libraries leave COLUMNS.
             fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
             env = os.environ | {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
+            for name in ("COLUMNS", "LINES"):
+                env.pop(name, None)
             os.dup2(stdout, 1)
             os.execve(COMMAND[0], [*COMMAND, *map(str, arguments)], env)
         self.pid = pid
@@ -149,6 +151,10 @@ class Terminal:
 
     def interrupt(self):
         self.type("\x03")
+
+    def signal(self):
+        """As `interrupt`, but the terminal does not drop what it holds and nobody has read, as it does at a Ctrl-C."""
+        os.kill(self.pid, signal.SIGINT)
 
     def end(self):
         """Read to the end, and return the exit code."""

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from codeact_kernel.testing.replies import EndpointReply
+
 STORY = (
     "Here a language model acts by writing Python into a real IPython kernel.",
     "task    What is 2 to the power of 20?",
@@ -37,7 +39,8 @@ def test_the_story_is_told_on_stderr_and_the_answer_is_on_stdout(piped, place, b
 
 @pytest.mark.kernel
 def test_at_a_terminal_the_answer_stands_where_it_is_announced(terminal, scripted, block, place, monkeypatch):
-    monkeypatch.setenv("LLM_BASE_URL", scripted([block("print(2 ** 20)"), "It is 1048576."])[-1])
+    replies = [EndpointReply(block("print(2 ** 20)"), wait=0.6), "It is 1048576."]
+    monkeypatch.setenv("LLM_BASE_URL", scripted(replies)[-1])
     shell = terminal("demo", "--model", "scripted")
     for words in (
         "the model thinks",

@@ -152,3 +152,19 @@ async def test_a_run_that_ends_takes_the_question_back_and_signals_mean_what_the
     scene.signals.on_interrupt()
     scene.signals.on_end()
     assert scene.agent.told[3:] == ["before", "before"]
+
+
+@jumping
+async def test_while_the_question_is_taken_back_a_signal_breaks_nothing_off():
+    class Slow(User):
+        async def decide(self, question):
+            try:
+                return await super().decide(question)
+            finally:
+                await asyncio.sleep(1)
+
+    scene = Scene(Slow())
+    async with scene.interrupts:
+        await scene.press()
+        asyncio.get_running_loop().call_later(0.5, lambda: scene.signals.on_interrupt())
+    assert scene.agent.told == ["hold", "cancel", "release"]

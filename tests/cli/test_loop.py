@@ -7,46 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
 import pytest
 
-from codeact_kernel.cli.loop import DaemonThreads, in_loop
-
-
-async def test_threads_give_results_and_exceptions():
-    asyncio.get_running_loop().set_default_executor(DaemonThreads())
-    assert await asyncio.gather(*(asyncio.to_thread(pow, 2, n) for n in range(100))) == [
-        2**n for n in range(100)
-    ]
-    with pytest.raises(ZeroDivisionError):
-        await asyncio.to_thread(lambda: 1 / 0)
-
-
-def test_there_are_never_more_threads_than_are_allowed_and_idle_ones_are_used_again():
-    threads, together, begun = DaemonThreads(), threading.Event(), threading.Semaphore(0)
-
-    def work():
-        begun.release()
-        together.wait(10)
-        return threading.current_thread().name
-
-    futures = [threads.submit(work) for _ in range(100)]
-    for _ in range(32):
-        assert begun.acquire(timeout=10)
-    assert not begun.acquire(blocking=False)
-    together.set()
-    assert len({future.result(10) for future in futures}) == 32
-
-
-def test_what_was_cancelled_before_its_turn_never_runs():
-    threads, go, ran = DaemonThreads(), threading.Event(), []
-    busy = [threads.submit(go.wait, 10) for _ in range(32)]
-    late = threads.submit(ran.append, 1)
-    assert late.cancel()
-    go.set()
-    assert all(future.result(10) for future in busy)
-    assert threads.submit(len, ran).result(10) == 0
+from codeact_kernel.cli.loop import in_loop
 
 
 def test_a_thread_that_never_ends_does_not_hold_up_the_exit():

@@ -14,6 +14,7 @@ from codeact_kernel.agent import Run
 from codeact_kernel.blocks import (
     AgentBlock,
     BlockResult,
+    ClearOutput,
     CodeBlock,
     DisplayOutput,
     ErrorOutput,
@@ -126,6 +127,11 @@ def test_a_result_of_one_line_stands_beside_its_block():
     assert drawn(told_result(result())) == "✓ b1  0.4s\n"
     assert drawn(told_result(result(), 1)) == "✓ b1  0.4s, 1 tool call\n"
     assert drawn(told_result(result(), 2000)) == "✓ b1  0.4s, 2,000 tool calls\n"
+
+
+def test_what_was_cleared_is_not_shown_as_the_end():
+    assert drawn(told_result(result(out("loading\n"), ClearOutput(), out("done\n")))) == "✓ b1  0.4s  done\n"
+    assert drawn(told_result(result(out("stays\n"), ClearOutput(wait=True)))) == "✓ b1  0.4s  stays\n"
 
 
 def test_of_a_long_result_the_end_is_shown_with_an_exact_count_of_the_rest():
@@ -314,8 +320,8 @@ def test_tokens_and_money_are_told_and_what_is_not_known_is_told_so(usage, told)
 
 
 def test_the_end_says_why_and_what_it_took():
-    run = Run("i", "t", "limit", None, None, Usage(10, 0, 5, 1, None), 1, 73.2, "1 turns are used up")
-    assert drawn(*told_end(run)) == "1 turns are used up\n1 turn · 15 tokens · cost unknown · 73s\n"
+    run = Run("i", "t", "limit", None, None, Usage(10, 0, 5, 1, None), 1, 73.2, "1 turn is used up")
+    assert drawn(*told_end(run)) == "1 turn is used up\n1 turn · 15 tokens · cost unknown · 73s\n"
 
 
 def test_a_record_is_named_as_one_would_type_it(place):

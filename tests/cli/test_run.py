@@ -10,7 +10,9 @@ import sys
 import threading
 
 import pytest
+from image_files import quarters, saved
 
+from codeact_kernel.messages import Usage
 from codeact_kernel.testing.replies import EndpointReply
 
 ANSWER = "It is 42: é, 日本."
@@ -39,6 +41,18 @@ def test_a_module_of_the_current_folder_is_found_but_never_before_an_installed_o
     assert "not_theirs" not in codeact("run", "--show-prompt", "--tools", "tabnanny").out
 
 
+def test_the_web_search_of_the_settings_is_among_the_built_in_tools(codeact, place):
+    said = codeact("run", "--show-prompt", "--tools", "builtin:web")
+    assert "await web_search" not in said.out
+    (place / "codeact.toml").write_text('[search]\napi = "searxng"\nurl = "http://localhost/?q={query}"\n')
+    said = codeact("run", "--show-prompt", "--tools", "builtin:web")
+    assert "- await web_search(query: str, limit: int = 10)" in said.out
+    (place / "codeact.toml").write_text('[search]\napi = "brave"\nkey_env = "NO_SUCH_KEY"\n')
+    said = codeact("run", "--show-prompt", "--tools", "builtin:web")
+    assert said.code == 2
+    assert "the variable NO_SUCH_KEY, which shall hold the key, is not set here" in said.err
+
+
 def test_the_settings_of_the_workspace_hold_and_the_command_line_goes_over_them(codeact, place):
     (place / "elsewhere").mkdir()
     (place / "elsewhere" / "codeact.toml").write_text('protocol = "json"\nblock_timeout = "7m"\n')
@@ -48,6 +62,22 @@ def test_the_settings_of_the_workspace_hold_and_the_command_line_goes_over_them(
     assert (
         "<run_code" in codeact("run", "--show-prompt", "--workspace", "elsewhere", "--protocol", "tags").out
     )
+
+
+def test_a_model_that_sees_is_named_and_the_prompt_tells_of_it(codeact, place):
+    assert "ask_vision" not in codeact("run", "--show-prompt").out
+    assert "- await ask_vision(" in codeact("run", "--show-prompt", "--vision-model", "seer").out
+    (place / "codeact.toml").write_text('[models]\nvision = "seer"\n')
+    assert "- await ask_vision(" in codeact("run", "--show-prompt").out
+
+
+@pytest.mark.parametrize(("name", "words"), [("vision", "add [models.vision]"), ("local", "reads no images")])
+def test_a_model_that_cannot_see_is_said_before_a_kernel_starts(codeact, name, words):
+    said = codeact(
+        "run", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--vision-model", name, "Look."
+    )
+    assert said.code == 2
+    assert words in said.line
 
 
 def test_a_kernel_that_is_not_there_is_said_with_the_prompt_too(codeact):
@@ -84,6 +114,22 @@ def test_the_prompt_that_is_shown_is_the_one_that_is_sent(piped, codeact, script
     model = scripted(lambda request: sent.append(request.messages[0]["content"]) or "Yes.")
     assert piped("run", *model, "--tools", "my_tools.py", "Are you there?").end().code == 0
     assert codeact("run", "--show-prompt", "--tools", "my_tools.py").out == sent[0] + "\n"
+
+
+@pytest.mark.kernel
+def test_a_block_asks_the_model_that_sees_and_what_it_used_is_told(piped, scripted, block, place):
+    (place / "a.png").write_bytes(saved(quarters()))
+    by_model = {"scripted": iter([block('print(await ask_vision("What?", files=["a.png"]))'), "A flag."])}
+    by_model["seer"] = iter([EndpointReply("A flag of four colours.", usage=Usage(123_456, 0, 7))])
+    model = scripted(lambda request: next(by_model[request.body["model"]]))
+    said = piped("run", *model, "--vision-model", "seer", "--json", "What is in a.png?").end()
+    assert said.code == 0
+    told = {event["type"]: event for event in said.events}
+    assert told["ModelUsed"]["model"] == "seer"
+    assert told["RunEnded"]["answer"] == "A flag."
+    assert told["RunEnded"]["usage"]["input_tokens"] > 123_456
+    assert "A flag of four colours." in json.dumps(told["BlockOutput"])
+    assert "iVBOR" not in said.out
 
 
 @pytest.mark.kernel

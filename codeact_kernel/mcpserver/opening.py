@@ -1,0 +1,107 @@
+"""Puts a session together: the stations that an agent has, but for a model.
+
+Comes in: options. Goes out: a `Session`, alive inside an `async with`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from codeact_kernel.agent import (
+    HookChain,
+    Options,
+    answering,
+    block_methods,
+    make_server,
+    plan,
+    wanted_kernel,
+)
+from codeact_kernel.blocks import CodeBlock
+from codeact_kernel.context import Counter
+from codeact_kernel.errors import ConfigError, KernelError, ToolError
+from codeact_kernel.kernels import Kernel, KernelRunner, make_folder, remove_folder
+from codeact_kernel.mcpserver.saving import Saver
+from codeact_kernel.mcpserver.session import Session
+from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
+from codeact_kernel.model.weights import models_dir
+from codeact_kernel.supervisor import Supervisor, SupervisorSettings
+from codeact_kernel.tools import CallCount, Catalogue
+
+ENCODING = "o200k_base"
+"""Whose tokens are counted: no client says which model it has, and vocabularies differ by a tenth or so."""
+GRACE = 1.0
+"""Seconds in which blocks may end by themselves when their client is gone; a client's SDK waits two."""
+_AGENTS = (
+    "agents",
+    "ask_parent",
+    "compact_knowledge",
+    "parcel",
+    "proxy",
+    "return_value",
+    "run_agent",
+    "steer",
+)
+
+
+@asynccontextmanager
+async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
+    """Start a session's kernel.
+
+    Args:
+        options: What the caller wants of it.
+        client: Who it is for.
+
+    Yields:
+        The session. Its kernel ends with it, with all that runs there, in about two seconds.
+
+    Raises:
+        ConfigError: If something of the options is wrong.
+        KernelError: If the kernel does not start.
+    """
+    wanted = plan(options)
+    settings = wanted.settings
+    methods: dict[str, Callable[..., Any]] = {f"self.{name}": _no_agent for name in _AGENTS}
+    catalogue = Catalogue(wanted.tools, wanted.sets)
+    methods |= catalogue.methods
+    server = make_server(
+        catalogue, methods, options, settings, HookChain(()), CallCount(), lambda event: session.emit(event)
+    )
+    serve = answering(server, lambda: runner)
+    kernel = Kernel(
+        wanted_kernel(options, wanted), serve, catalogue.describe_all(), lambda text: session.remind(text)
+    )
+    count = Counter("", ENCODING, models_dir() / VOCABULARY_FOLDER).count
+    session = Session(kernel, count, settings.result_tokens, Saver(wanted.workspace), client)
+    async with AsyncExitStack() as stack:
+        for of_set in wanted.sets:
+            stack.push_async_callback(of_set.aclose)
+        runner = KernelRunner(await stack.enter_async_context(kernel))
+        if not kernel.ours and (options.tools or wanted.sets):
+            raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")
+        supervising = SupervisorSettings(default_timeout=settings.block_timeout)
+        supervisor = Supervisor({CodeBlock: runner}, session.emit, settings=supervising)
+        supervisor.shelf.folder, supervisor.shelf.stays = make_folder("ck-outputs-"), False
+        stack.callback(remove_folder, supervisor.shelf.folder)
+        session.supervisor = await stack.enter_async_context(supervisor)
+        methods |= block_methods(supervisor, kernel)
+        stack.push_async_callback(_end, supervisor, kernel)
+        yield session
+
+
+async def _end(supervisor: Supervisor, kernel: Kernel) -> None:
+    """End what runs: by itself in a moment, or with its kernel."""
+    for live in supervisor.live:
+        supervisor.cancel(live.id, "its client is gone")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE):
+            await supervisor.settled()
+            return
+    with suppress(KernelError):
+        await kernel.kill("was ended, because its client is gone")
+
+
+def _no_agent(*_: Any, **__: Any) -> None:
+    raise ToolError("there is no agent behind this kernel: a client uses it over MCP")
