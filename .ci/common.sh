@@ -10,6 +10,14 @@ trap 'rm -rf "$work"' EXIT
 
 step() { printf '\n=== %s (%ss)\n' "$*" "$SECONDS"; }
 
+# Have a program of Debian's: needs PROGRAM [PACKAGE].
+needs() {
+    if ! command -v "$1" >/dev/null; then
+        apt-get update -qq >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${2:-$1}" >/dev/null 2>&1
+    fi
+}
+
 # The first Python 3.11 that there is.
 python311() {
     for candidate in python3.11 "$HOME"/.pyenv/versions/3.11.*/bin/python python3; do
@@ -22,9 +30,9 @@ python311() {
     return 1
 }
 
-# A newer one, for the kernel that runs in another version than its host.
+# The newest one that there is.
 newer_python() {
-    for candidate in python3.13 python3.12 "$HOME"/.pyenv/versions/3.1[23].*/bin/python; do
+    for candidate in python3.13 "$HOME"/.pyenv/versions/3.13.*/bin/python python3.12 "$HOME"/.pyenv/versions/3.12.*/bin/python; do
         if "$candidate" -c 'import sys, venv; sys.exit(sys.version_info[:2] < (3, 12))' 2>/dev/null; then
             command -v "$candidate"
             return
@@ -32,6 +40,22 @@ newer_python() {
     done
     echo "no Python newer than 3.11 here" >&2
     return 1
+}
+
+# The ends of the range of versions that pyproject declares. What touches the insides of IPython and ipykernel is
+# tested at both.
+inside_tests=(tests/inkernel/test_{guard,insist,syntax}.py tests/kernels/test_{forked,interrupts,ladder,ordinary_clients,state}.py)
+
+oldest_versions() {
+    step "an environment of Python 3.11 with the oldest versions"
+    "$(python311)" -m venv "$work/oldest"
+    "$work/oldest/bin/pip" install -q -c .ci/oldest.txt -e ".[test]"
+}
+
+newest_versions() {
+    step "an environment of the newest Python with the newest versions"
+    "$(newer_python)" -m venv "$work/newest"
+    "$work/newest/bin/pip" install -q -e ".[mcp,test]"
 }
 
 # The README's command of a kind, exactly as it stands there: the fenced line under "<!-- command: KIND -->".

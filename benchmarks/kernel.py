@@ -61,6 +61,9 @@ class Waiting:
         self.missing = {"reply", "idle"}
         self.end = asyncio.get_running_loop().create_future()
 
+    def attach(self, msg_id, source) -> None:
+        pass
+
     def on_iopub(self, message) -> None:
         if message["msg_type"] == "stream":
             self.texts.append(message["content"]["text"])
@@ -69,6 +72,12 @@ class Waiting:
 
     def on_reply(self, message) -> None:
         self._came("reply")
+
+    def on_state(self, state) -> None:
+        raise AssertionError("a stock kernel says nothing of its state")
+
+    def on_call(self, lane) -> None:
+        raise AssertionError("a stock kernel calls nobody")
 
     def on_lost(self, error) -> None:
         self.end.set_exception(error)

@@ -12,12 +12,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_core.utils import ensure_event_loop
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, ResultOutput, StreamOutput
 from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
 
-# A shell that starts the tests in the background leaves SIGINT ignored, and every process below would inherit it.
+# A shell that starts the tests in the background leaves SIGINT ignored, nohup SIGHUP, and every process below would
+# inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_loop_of_the_main_thread():
+    """The event loop that jupyter_client's blocking clients and pytest-asyncio find, made and closed here.
+
+    Each makes one where it finds none, puts it in the other's place, and closes neither."""
+    loop = ensure_event_loop()
+    yield
+    loop.close()
 
 
 @dataclass
@@ -35,6 +48,9 @@ class Watched:
     def started(self, lane: str, at: float) -> None:
         self.lane, self.began = lane, at
         self.running.set()
+
+    def held(self, by: str | None) -> None:
+        pass
 
     def output(self, output: Output) -> None:
         self.outputs.append(output)
@@ -87,6 +103,12 @@ class Bench:
         """Run a block to its end."""
         async with asyncio.timeout(60):
             return await self.start(code, **options)[1]
+
+
+@pytest.fixture(scope="session")
+def bench_of() -> type[Bench]:
+    """Makes a bench of a kernel that a test keeps by itself."""
+    return Bench
 
 
 OpenBench = Callable[..., Awaitable[Bench]]

@@ -17,7 +17,7 @@ from codeact_kernel import Agent, Run, events
 from codeact_kernel.agent import Hooks, Options, Settings, load_settings
 from codeact_kernel.cli.app import app
 from codeact_kernel.dialogue.attributes import KNOWN
-from codeact_kernel.inkernel.tools import AgentSelf
+from codeact_kernel.inkernel.agentself import AgentSelf
 
 PYTHON, SETTINGS, TOOLS, BLOCKS = (DOCS / f"{name}.md" for name in ("python", "settings", "tools", "blocks"))
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "CHANGELOG.md"]
