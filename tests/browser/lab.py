@@ -33,6 +33,11 @@ c.LabApp.extension_manager = "readonly"
 """A person's own settings are left out, and what looks for news or packages elsewhere."""
 QUIET = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
 
+SUBSHELL_OF_CONSOLE = """() => {
+    const panels = [...window.jupyterapp.shell.widgets("main")].filter(panel => panel.console);
+    return panels.at(-1)?.console.sessionContext.session?.kernel?.subshellId;
+}"""
+
 
 @dataclass
 class Server:
@@ -160,3 +165,7 @@ class Notebook:
     def command(self, command: str) -> None:
         """Choose a command, as from the menu or the palette."""
         self.page.evaluate("command => { void window.jupyterapp.commands.execute(command) }", command)
+
+    def subshell_of_console(self) -> str:
+        """The subshell in which the open console runs what is typed; waits until the console knows it."""
+        return str(self.page.wait_for_function(SUBSHELL_OF_CONSOLE, timeout=SIGHT * 1000).json_value())
