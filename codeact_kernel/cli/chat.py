@@ -63,20 +63,20 @@ def chat(
     reads before its next reply; /help tells what else there is. Each line of a pipe is a message.
     """
     chosen = Choices(
-        model,
-        base_url,
-        protocol,
-        workspace,
-        run_dir,
-        tools,
-        kernel,
-        python,
-        env,
-        max_memory,
-        vision_model,
-        mcp,
-        dry_run,
-        max_calls,
+        model=model,
+        base_url=base_url,
+        protocol=protocol,
+        workspace=workspace,
+        run_dir=run_dir,
+        tools=tools,
+        kernel=kernel,
+        python=python,
+        env=env,
+        max_memory=max_memory,
+        vision_model=vision_model,
+        mcp=mcp,
+        dry_run=dry_run,
+        max_calls=max_calls,
     )
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     from codeact_kernel.cli.loop import in_loop

@@ -55,20 +55,20 @@ def run(
     command line, the environment or the settings are wrong, 3 at a limit, 130 if you stopped it.
     """
     chosen = Choices(
-        model,
-        base_url,
-        protocol,
-        workspace,
-        run_dir,
-        tools,
-        kernel,
-        python,
-        env,
-        max_memory,
-        vision_model,
-        mcp,
-        dry_run,
-        max_calls,
+        model=model,
+        base_url=base_url,
+        protocol=protocol,
+        workspace=workspace,
+        run_dir=run_dir,
+        tools=tools,
+        kernel=kernel,
+        python=python,
+        env=env,
+        max_memory=max_memory,
+        vision_model=vision_model,
+        mcp=mcp,
+        dry_run=dry_run,
+        max_calls=max_calls,
     )
     if show_prompt:
         return _show_prompt(chosen)
