@@ -1,0 +1,106 @@
+"""System calls that Python 3.11 has no function for.
+
+Comes in: arguments as the system wants them. Goes out: what it answers; a call that it refuses is an `OSError`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+PR_CAPBSET_DROP = 24
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+PR_SET_DUMPABLE = 4
+PR_SET_PDEATHSIG = 1
+PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = 38, 39
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+
+# Where Linux has these calls, they have these numbers on every architecture that we have a filter for.
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+
+
+class CannotConfine(Exception):
+    """A part of what was asked for cannot be had here. Nothing weaker was taken in its place.
+
+    Args:
+        reason: What, and why, in one line.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def call(name: str, *arguments: Any) -> int:
+    """Call a function of libc that answers -1 where it fails.
+
+    Args:
+        name: Its name.
+        arguments: Integers, texts as bytes, pointers, None.
+
+    Returns:
+        Its answer.
+
+    Raises:
+        OSError: If it fails.
+    """
+    function = getattr(_libc, name, None)
+    if function is None:
+        raise OSError(0, f"libc has no {name}")
+    # An int would be passed in 32 bits, and a call looks at all 64.
+    converted = (ctypes.c_long(item) if isinstance(item, int) else item for item in arguments)
+    function.restype = ctypes.c_long if name == "syscall" else ctypes.c_int
+    answer = int(function(*converted))
+    if answer == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return answer
+
+
+def syscall(number: int, *arguments: Any) -> int:
+    """Make a system call that libc has no function for.
+
+    Args:
+        number: Its number.
+        arguments: As for `call`.
+
+    Returns:
+        Its answer.
+
+    Raises:
+        OSError: If it fails.
+    """
+    return call("syscall", number, *arguments)
+
+
+def prctl(option: int, *arguments: Any) -> int:
+    """Change or ask something of the calling thread, with zeros for arguments that are not given.
+
+    Args:
+        option: What.
+        arguments: At most four.
+
+    Returns:
+        Its answer.
+
+    Raises:
+        OSError: If it fails.
+    """
+    return call("prctl", option, *arguments, *[0] * (4 - len(arguments)))
+
+
+def threads() -> int:
+    """How many threads this process has: exactly where /proc is there, else those that Python knows."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        import threading
+
+        return threading.active_count()
