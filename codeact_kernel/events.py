@@ -179,6 +179,26 @@ class BlockFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Somebody wants a block to end; its end says what came of it."""
+
+    id: str
+    reason: str
+    """Who wants it, or what ("by the user")."""
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEnded:
+    """The kernel's process has ended, though the agent goes on; the next block gets a new one."""
+
+    reason: str
+    returncode: int | None
+    """The exit code; negative for a signal; None where it is not known."""
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class NoteReceived:
     """A note for the model came in from a person or another agent."""
 
@@ -194,6 +214,9 @@ class ToolCalled:
     name: str
     block_id: str | None
     arguments: str
+    """As code would write them, with JSON for values; of more than 16,384 characters the beginning."""
+    digest: str = ""
+    """Where that is only the beginning: the SHA-256 of all of it, as UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +226,8 @@ class ToolReturned:
     call_id: str
     ok: bool
     seconds: float
+    error: str = ""
+    """Why it failed or was refused, as the block reads it; of a long text the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +236,15 @@ class ModelUsed:
 
     model: str
     usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """How far the audit goes: kept with the journal and the notebook, so that a cut audit is found out."""
+
+    lines: int
+    head: str
+    """The signature of the last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +272,13 @@ Event = (
     | BlockOutput
     | Heartbeat
     | BlockFinished
+    | CancelAsked
+    | KernelEnded
     | NoteReceived
     | ToolCalled
     | ToolReturned
     | ModelUsed
+    | Audited
     | RunEnded
 )
 

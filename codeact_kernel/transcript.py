@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from codeact_kernel.blocks import Block, BlockResult, LeftOut
 from codeact_kernel.events import (
     Appended,
+    Audited,
     BlockFinished,
     BlockOutput,
     BlockQueued,
@@ -86,6 +87,8 @@ class Transcript:
     """What the context is made of, in order; a `Knowledge` entry replaces all before it."""
     blocks: dict[str, BlockRecord] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
+    audit: Audited | None = None
+    """How far the audit goes, where there is one."""
 
     def apply(self, event: Event) -> None:
         """Fold one event in.
@@ -122,6 +125,8 @@ class Transcript:
                 self.usage += event.result.outcome.usage
             case ModelUsed():
                 self.usage += event.usage
+            case Audited():
+                self.audit = event
             case _:
                 pass
 

@@ -1,0 +1,112 @@
+"""Which events are audited, and what of each.
+
+Comes in: events. Goes out: for each that is audited what its line says, and how soon the line has to be on the disk.
+
+To audit one more kind of event, add a line to `AUDITED`. What happens only after its line is there (`NOW`, `SOON`) does
+not happen where the line cannot be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal
+
+from codeact_kernel.events import (
+    BlockFinished,
+    BlockQueued,
+    BlockStarted,
+    CancelAsked,
+    Event,
+    KernelEnded,
+    NoteReceived,
+    RunEnded,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
+
+LONGEST = 16_384
+"""Characters of a text that a line holds; of a longer one the beginning, its length, and a digest of all of it."""
+
+When = Literal["now", "soon", "later"]
+"""On the disk before the event is told to anybody; before what it announces happens; or with the next line that is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How one kind of event is audited."""
+
+    read: Callable[[Any], dict[str, Any]]
+    """What of it the line holds."""
+    when: When = "now"
+
+
+def some(*names: str) -> Callable[[Any], dict[str, Any]]:
+    """Reads these fields of an event."""
+    return lambda event: {name: plain(getattr(event, name)) for name in names}
+
+
+def all_but(*left_out: str) -> Callable[[Any], dict[str, Any]]:
+    """Reads the fields of an event, but for these."""
+    return lambda event: {
+        field.name: plain(getattr(event, field.name)) for field in fields(event) if field.name not in left_out
+    }
+
+
+def plain(value: Any, longest: int = LONGEST) -> Any:
+    """A value as JSON, with long texts shortened.
+
+    Args:
+        value: The value.
+        longest: Characters of a text that are kept.
+    """
+    match value:
+        case str():
+            return value if len(value) <= longest else _shortened(value, longest)
+        case None | bool() | int() | float():
+            return value
+        case dict():
+            return {str(key): plain(item, longest) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item, longest) for item in value]
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name), longest) for field in fields(value)}
+    return plain(str(value), longest)
+
+
+def _shortened(text: str, longest: int) -> dict[str, Any]:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"beginning": text[:longest], "characters": len(text), "sha256": digest}
+
+
+def _queued(event: BlockQueued) -> dict[str, Any]:
+    """A block with all of its code: nobody has to look elsewhere for what ran."""
+    block = {"kind": type(event.block).__name__, **plain(event.block, 2**24)}
+    return {"turn": event.turn, "id": event.id, "block": {k: v for k, v in block.items() if v is not None}}
+
+
+def _finished(event: BlockFinished) -> dict[str, Any]:
+    result = event.result
+    return {
+        "id": result.id,
+        "status": result.status,
+        "error": plain(result.outcome.error),
+        "notes": plain(result.outcome.notes),
+        "seconds": round(result.duration, 6),
+    }
+
+
+AUDITED: dict[type[Event], Line] = {
+    RunStarted: Line(some("run_id", "task", "model", "kernel")),
+    BlockQueued: Line(_queued),
+    BlockStarted: Line(some("id", "lane"), "later"),
+    BlockFinished: Line(_finished, "later"),
+    ToolCalled: Line(all_but(), "soon"),
+    ToolReturned: Line(all_but(), "later"),
+    CancelAsked: Line(some("id", "reason"), "later"),
+    KernelEnded: Line(some("reason", "returncode"), "later"),
+    NoteReceived: Line(all_but(), "later"),
+    RunEnded: Line(all_but("at"), "later"),
+}
