@@ -24,6 +24,7 @@ from codeact_kernel.agent.recording import JOURNAL, NOTEBOOK, OUTPUTS, Recording
 from codeact_kernel.blocks import CodeBlock, Job
 from codeact_kernel.events import RunStarted, TurnStarted
 from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
+from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import Supervisor
 from codeact_kernel.transcript import Transcript
 
@@ -71,7 +72,7 @@ async def ours() -> dict[str, float]:
     ticking = asyncio.create_task(ticker.run())
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder)
-        recording = Recording(run, transcript, report=print)
+        recording = Recording(Folder.make(run), transcript, report=print)
         await recording.opened()
 
         def emit(event: object) -> None:

@@ -33,6 +33,14 @@ def one_loop_of_the_main_thread():
     loop.close()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def key_of_the_tests(tmp_path_factory):
+    """What signs audits and records here: nothing of the user's own is touched."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CODEACT_DATA_DIR", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
 @dataclass
 class Watched:
     """A job and what its watcher heard."""

@@ -8,15 +8,20 @@ from __future__ import annotations
 from codeact_kernel.agent.agent import Agent
 from codeact_kernel.agent.assembly import wanted_kernel
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
+from codeact_kernel.agent.discretion import host_mask
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
 from codeact_kernel.agent.inbox import SETTLE
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
+from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.serving import answering, block_methods, make_server
 
 __all__ = [
+    "AUDIT",
+    "JOURNAL",
+    "NOTEBOOK",
     "PROTOCOLS",
     "SETTLE",
     "Agent",
@@ -29,6 +34,7 @@ __all__ = [
     "Settings",
     "answering",
     "block_methods",
+    "host_mask",
     "load_settings",
     "make_server",
     "plan",

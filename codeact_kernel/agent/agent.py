@@ -16,18 +16,21 @@ from types import TracebackType
 from typing import Any, Self
 
 from codeact_kernel.agent.assembly import Parts, Relations, assemble
+from codeact_kernel.agent.auditing import open_audit, signer_or_none
+from codeact_kernel.agent.discretion import Discretion, host_mask
 from codeact_kernel.agent.hooks import Refused
 from codeact_kernel.agent.inbox import Inbox, Note
-from codeact_kernel.agent.kin import Kin
+from codeact_kernel.agent.kin import ROOT, Kin
 from codeact_kernel.agent.loop import Limits
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.recording import OUTPUTS, Recording
 from codeact_kernel.agent.run import Run
-from codeact_kernel.agent.rundir import make_run_dir
+from codeact_kernel.agent.rundir import make_agent_dir, make_run_dir
 from codeact_kernel.blocks import AgentBlock
 from codeact_kernel.dialogue import reminder_report
-from codeact_kernel.errors import CodeactError, LimitReached, RecordError
+from codeact_kernel.errors import CodeactError, ConfigError, LimitReached, RecordError
 from codeact_kernel.events import (
+    Audited,
     BlockFinished,
     BlockHeld,
     Event,
@@ -36,8 +39,11 @@ from codeact_kernel.events import (
     RunEnded,
     RunStarted,
     StopReason,
+    TurnStarted,
 )
 from codeact_kernel.messages import Usage
+from codeact_kernel.policy import Audit
+from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import LiveBlock
 from codeact_kernel.transcript import Transcript
 
@@ -64,6 +70,12 @@ class Agent(Options):
         self._listeners: list[Callable[[Event], None]] = list(self.observers)
         self._running: asyncio.Task[tuple[str, Any]] | None = None
         self._stopping = False
+        self._name = ROOT
+        self._mask = host_mask()
+        self._audit = Audit()
+        self._unaudited: RecordError | None = None
+        """Why nothing more may run: it could not be audited."""
+        self._discretion = Discretion(self._mask)
 
     async def __aenter__(self) -> Self:
         try:
@@ -74,9 +86,18 @@ class Agent(Options):
                 self.transcript,
                 self._emit,
                 self._remind,
-                Relations(self._kin, _spawn, lambda: self._folder, self.steer, lambda: self._turns),
+                Relations(
+                    self._kin,
+                    _spawn,
+                    lambda: self._folder,
+                    self.steer,
+                    lambda: self._turns,
+                    self._mask,
+                    self._audit,
+                ),
             )
-        except BaseException:
+        except BaseException as error:
+            self._mask.error(error)
             await self._stack.aclose()
             raise
         return self
@@ -87,6 +108,7 @@ class Agent(Options):
         try:
             return await self._stack.__aexit__(kind, error, trace)
         finally:
+            self._close_audit()
             if self._recording is not None:
                 await self._recording.aclose()
 
@@ -118,14 +140,19 @@ class Agent(Options):
         answer, value, message = None, None, ""
         try:
             answer, value = await self._running
+            answer = self._mask.text(answer)
             stop = "answered"
         except LimitReached as limit:
             stop, message = "limit", limit.message
         except asyncio.CancelledError:
+            if self._unaudited is not None:
+                message = self._unaudited.message
+                raise self._unaudited from None
             stop, message = "cancelled", "it was stopped"
             if not self._stopping:
                 raise
         except (CodeactError, Refused) as error:
+            self._mask.error(error)
             message = str(error)
             if isinstance(error, CodeactError):
                 raise
@@ -257,8 +284,8 @@ class Agent(Options):
         return self._recording.notebook if self._recording else None
 
     @property
-    def _folder(self) -> Path | None:
-        return self._recording.notebook.parent if self._recording else None
+    def _folder(self) -> Folder | None:
+        return self._recording.folder if self._recording else None
 
     @property
     def context_tokens(self) -> int:
@@ -282,13 +309,11 @@ class Agent(Options):
         return sum(len(run.turns) for run in self.transcript.runs)
 
     async def _begin(self, task: str) -> None:
-        parts = self._entered
+        parts, self._unaudited = self._entered, None
         if self._recording is None and self.run_dir is not False:
-            chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
-            folder = make_run_dir(parts.workspace, task, chosen)
-            parts.supervisor.shelf.folder = folder / OUTPUTS
-            self._recording = Recording(folder, self.transcript, self._record_failed)
-            await self._recording.opened()
+            await self._open_record(task)
+        if self._kin is None:
+            self._open_audit()
         started = RunStarted(
             uuid.uuid4().hex[:12],
             task,
@@ -298,6 +323,54 @@ class Agent(Options):
             parts.kernel.description,
         )
         self._emit(started)
+
+    async def _open_record(self, task: str) -> None:
+        parts = self._entered
+        if self._kin is not None and self._kin.record is not None:
+            folder = make_agent_dir(self._kin.record, self._kin.path[-1])
+        else:
+            chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
+            folder = make_run_dir(parts.workspace, task, chosen)
+        shelf = parts.supervisor.shelf
+        shelf.folder, shelf.opens = folder.path / OUTPUTS, lambda: folder.sub(OUTPUTS)
+        self._recording = Recording(folder, self.transcript, self._record_failed, signer_or_none())
+        await self._recording.opened()
+
+    def _open_audit(self) -> None:
+        """Open the audit of the whole tree, where there is to be one and it is not open.
+
+        Raises:
+            RecordError: If it cannot be written, unless the settings do with that.
+            ConfigError: If there is no key to sign it with, unless the settings do with that.
+        """
+        if self._audit.is_open:
+            return
+        settings = self._entered.settings
+        self._audit.strict, self._audit.sync = settings.audit == "strict", settings.audit_sync
+        self._audit.on_failure = self._audit_failed
+        if settings.audit == "off" or (self.audit is None and self._folder is None):
+            self._audit.leave()
+            return
+        try:
+            open_audit(self._audit, self.audit, self._folder)
+        except (RecordError, ConfigError) as error:
+            self._audit.leave()
+            if self._audit.strict:
+                raise
+            self._record_failed(RecordError(error.message))
+
+    def _close_audit(self) -> None:
+        if self._kin is None and self._audit.is_open:
+            self._audit.close()
+            self._record(Audited(self._audit.lines, self._audit.head))
+
+    def _audit_failed(self, error: RecordError) -> None:
+        """Take that something could not be audited: what runs is ended where that must not be."""
+        self._record_failed(error)
+        if self._audit.strict:
+            self._unaudited = self._unaudited or error
+            if self._running is not None:
+                self._running.cancel()
 
     async def _settle(self) -> None:
         """End what still runs; the supervisor bounds the wait."""
@@ -312,7 +385,32 @@ class Agent(Options):
         (self._inbox.put if running else self._inbox.put_aside)(reminder_report(text))
 
     def _emit(self, event: Event) -> None:
+        """Pass an event on: masked, then audited, then to everybody else.
+
+        Raises:
+            RecordError: If what it announces must not happen, because it cannot be audited.
+        """
+        for masked in self._discretion(event):
+            self._audit(masked, self._name)
+            if self._kin is None and isinstance(masked, TurnStarted | RunEnded):
+                self._tell_audit()
+            self._tell(masked)
+
+    def _tell_audit(self) -> None:
+        """Let the journal and the notebook know how far the audit goes."""
+        audit, known = self._audit, self.transcript.audit
+        if audit.is_open and (known is None or known.head != audit.head):
+            audit.flush()
+            audit.note()
+            self._tell(Audited(audit.lines, audit.head))
+
+    def _record(self, event: Event) -> None:
         self.transcript.apply(event)
+        if self._recording is not None:
+            self._recording(event)
+
+    def _tell(self, event: Event) -> None:
+        self._record(event)
         match event:
             case BlockFinished():
                 if isinstance(event.result.block, AgentBlock) and event.result.block.by:
@@ -323,8 +421,6 @@ class Agent(Options):
                 self._inbox.put(event)
             case _:
                 pass
-        if self._recording is not None:
-            self._recording(event)
         for listener in list(self._listeners):
             listener(event)
 
@@ -334,7 +430,9 @@ class Agent(Options):
 
 def _spawn(options: Options, kin: Kin) -> Agent:
     agent = Agent(**{field.name: getattr(options, field.name) for field in fields(Options)})
-    agent._kin = kin
+    agent._kin, agent._name = kin, kin.name
+    agent._mask, agent._audit = kin.tree.mask, kin.tree.audit
+    agent._discretion = Discretion(agent._mask)
     return agent
 
 

@@ -33,12 +33,15 @@ from codeact_kernel.blocks import AgentBlock, CodeBlock
 from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
-from codeact_kernel.events import Event
+from codeact_kernel.events import Event, KernelEnded
 from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, compiles
+from codeact_kernel.masking import Mask
 from codeact_kernel.model import ModelSettings
 from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
 from codeact_kernel.model.weights import models_dir
+from codeact_kernel.policy import Audit
 from codeact_kernel.protocols import Model, Runner
+from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import Supervisor, SupervisorSettings
 from codeact_kernel.tools import Catalogue
 from codeact_kernel.transcript import Transcript
@@ -57,12 +60,16 @@ class Relations:
     """Its place; None for a root."""
     spawn: Callable[[Options, Kin], Agent]
     """Makes an agent of options, at a place."""
-    folder: Callable[[], Path | None]
-    """Where its record is."""
+    folder: Callable[[], Folder | None]
+    """Where its record is, open."""
     tell: Callable[[str, str], None]
     """Lets its model know something: (text, sender)."""
     turn: Callable[[], int]
     """The number of the turn that goes on."""
+    mask: Mask
+    """Knows the secrets that are told to nobody."""
+    audit: Audit
+    """Takes what is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +113,14 @@ async def assemble(
         ConfigError: If something of the options is wrong.
         KernelError: If the kernel does not start.
     """
-    wanted = plan(options, relations.folder)
+    mask = relations.mask
+    wanted = plan(options, relations.folder, mask)
     settings, hooks = wanted.settings, HookChain(options.hooks)
-    kin = relations.kin or await _root(settings, stack)
+    kin = relations.kin or await _root(settings, stack, relations)
     if kin.depth == 0:  # the others' are the root's
         for of_set in wanted.sets:
             stack.push_async_callback(of_set.aclose)
-    models = Models(options, settings, emit)
+    models = Models(options, settings, emit, mask)
     model, model_settings = models.model, models.settings
     stack.push_async_callback(models.aclose)
     vision, seer = open_vision(options, wanted.blind, models, emit)
@@ -124,14 +132,16 @@ async def assemble(
     tools = {vision.tool.name: vision.tool} | wanted.tools
     catalogue = Catalogue(tools, wanted.sets)
     methods |= catalogue.methods  # what is seeded may need them
-    server = make_server(catalogue, methods, options, settings, hooks, kin.tree.calls, emit)
-    serve = answering(server, lambda: runner)
+    audited = relations.audit.settled
+    server = make_server(catalogue, methods, options, settings, hooks, kin.tree.calls, emit, audited)
+    serve = answering(server, lambda: runner, mask)
     described = catalogue.describe_all()
     who, kernel_settings = (kin.number, kin.name), wanted_kernel(options, wanted)
     if kin.depth == 0:
         kernel = Kernel(kernel_settings, serve, described, remind, who)
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)
+    kernel.on_death = lambda death: emit(KernelEnded(death.message, death.returncode, time.time()))
     runner = KernelRunner(await stack.enter_async_context(kernel))
     if not kernel.ours and (options.tools or options.vision is not None):
         raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")
@@ -142,7 +152,7 @@ async def assemble(
     agents = Subagents(options, wanted, kin, runner, models.for_agent, seer, relations)
     runners: dict[type[CodeBlock] | type[AgentBlock], Runner] = {CodeBlock: runner, AgentBlock: agents}
     supervising = SupervisorSettings(default_timeout=settings.block_timeout)
-    supervisor = await stack.enter_async_context(Supervisor(runners, emit, settings=supervising))
+    supervisor = await stack.enter_async_context(Supervisor(runners, emit, settings=supervising, mask=mask))
     # Small models write blocks reliably only when they have seen some.
     is_small = model_settings is not None and model_settings.kind == "local"
     talk = codec(wanted.protocol, agents=kernel.ours and kin.may_delegate, examples=is_small)
@@ -201,8 +211,9 @@ def wanted_kernel(options: Options, wanted: Plan) -> KernelSettings:
     )
 
 
-async def _root(settings: Settings, stack: AsyncExitStack) -> Kin:
+async def _root(settings: Settings, stack: AsyncExitStack, relations: Relations) -> Kin:
     source = await stack.enter_async_context(KernelSource(settings.ready_kernels))
-    tree = Tree(settings.max_agents, settings.max_agent_depth, source)
+    limits = settings.max_agents, settings.max_agent_depth
+    tree = Tree(*limits, source, relations.mask, relations.audit)
     stack.callback(tree.close)
     return Kin(tree, tree.number())

@@ -67,6 +67,11 @@ class Settings:
     """Variables of the host that blocks may see."""
     tools: tuple[str, ...] = ()
     """Modules or files whose functions are tools, names of entry points, or "builtin"."""
+    audit: str = "strict"
+    """What becomes of a block or a call that cannot be audited: "strict", it does not run, and the run ends; "lenient",
+    it runs, and the audit says so later; "off", there is no audit. Only in the user's own file."""
+    audit_sync: bool = True
+    """Whether a line of the audit is on the disk itself before what it says happens. Only in the user's own file."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """The service that the built-in tool `web_search` asks: a known one (`api`), or how it is asked and answers."""
 
@@ -94,9 +99,14 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "ready_kernels": (int, "a whole number"),
     "env": (list, "a list of names"),
     "tools": (list, "a list of modules or files"),
+    "audit": (str, '"strict", "lenient" or "off"'),
+    "audit_sync": (bool, "true or false"),
     "search": (dict, "a table"),
 }
 PROTOCOLS = ("tags", "tools", "json")
+AUDITS = ("strict", "lenient", "off")
+_USERS_ONLY = ("audit", "audit_sync")
+"""Keys that no workspace's file may hold: blocks may write there."""
 _FROM_ZERO = ("max_agent_depth", "ready_kernels")
 
 
@@ -118,6 +128,9 @@ def load_settings(workspace: Path, user: Path | None = None) -> Settings:
     merged: dict[str, Any] = {}
     for path in (user, workspace / FILE_NAME):
         read = _read(path)
+        for key in _USERS_ONLY:
+            if key in read and path != user:
+                raise ConfigError(f"{path}: {key} counts only in your own settings, {user}: take it out here")
         models = {**merged.get("models", {}), **read.get("models", {})}
         merged |= read
         if models:
@@ -146,7 +159,7 @@ def _value(path: Path, key: str, value: Any) -> Any:
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ConfigError(f"{path}: {key!r} is no setting; {hint}known are {', '.join(known)}")
     kind, words = _KINDS[key]
-    if not isinstance(value, kind) or isinstance(value, bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f"{path}: {key} is {value!r}; it takes {words}")
     if key in ("block_timeout", "max_time"):
         return _duration(path, key, value)
@@ -161,10 +174,12 @@ def _value(path: Path, key: str, value: Any) -> Any:
     limits = value.values() if key == "tool_limits" and isinstance(value, dict) else ()
     if not all(type(limit) is int and limit >= 0 for limit in limits):
         raise ConfigError(f"{path}: tool_limits takes {words}")
-    if isinstance(value, int) and value <= 0 and key not in _FROM_ZERO:
+    if type(value) is int and value <= 0 and key not in _FROM_ZERO:
         raise ConfigError(f"{path}: {key} must be above zero")
     if key == "protocol" and value not in PROTOCOLS:
         raise ConfigError(f"{path}: protocol is {value!r}; it is one of {', '.join(PROTOCOLS)}")
+    if key == "audit" and value not in AUDITS:
+        raise ConfigError(f"{path}: audit is {value!r}; it is one of {', '.join(AUDITS)}")
     return value
 
 

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeact_kernel.kernels import KernelSource, make_folder, remove_folder
+from codeact_kernel.masking import Mask
+from codeact_kernel.policy import Audit
+from codeact_kernel.runfiles import Folder
 from codeact_kernel.tools import CallCount
 
 if TYPE_CHECKING:
@@ -35,9 +38,15 @@ class Tree:
         max_agents: Sub-agents that are alive at once, in all.
         max_depth: Levels of sub-agents below the root.
         source: Where their kernels come from.
+        mask: Knows the secrets that none of them tells.
+        audit: What all of them do.
     """
 
-    def __init__(self, max_agents: int, max_depth: int, source: KernelSource) -> None:
+    def __init__(
+        self, max_agents: int, max_depth: int, source: KernelSource, mask: Mask, audit: Audit
+    ) -> None:
+        self.mask = mask
+        self.audit = audit
         self.max_depth = max_depth
         self.source = source
         self._max_agents = max_agents
@@ -111,6 +120,8 @@ class Kin:
     """Asks its parent; None for a root."""
     hand_back: Callable[[str], None] | None = None
     """Takes the parcel that its parent shall get; None for a root."""
+    record: Folder | None = None
+    """The folder of its parent's record, open; None for a root, and where no record is kept."""
 
     @property
     def name(self) -> str:

@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeact_kernel.agent.discretion import DiscreetModel
 from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.events import Event, ModelRetry
+from codeact_kernel.masking import Mask, url_password
 from codeact_kernel.messages import ModelRequest, Piece
 from codeact_kernel.model import ModelSettings, open_model, resolve, resolve_for_agent, resolve_vision
 from codeact_kernel.protocols import Model
@@ -58,13 +60,17 @@ class Models:
         options: What the caller wants.
         settings: What the settings say.
         emit: Told of retries.
+        mask: Knows the secrets that no model is sent.
 
     Raises:
         ConfigError: If no model is named, or something about it is wrong.
         RecordError: If the replies of a replay cannot be read.
     """
 
-    def __init__(self, options: Options, settings: Settings, emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self, options: Options, settings: Settings, emit: Callable[[Event], None], mask: Mask
+    ) -> None:
+        self._mask = mask
         self._aliases = settings.models
         self._base_url = options.base_url
         self._emit = emit
@@ -77,7 +83,7 @@ class Models:
             self.model: Model = self._open(self.settings)
         else:
             self.settings = named.settings if isinstance(named, SharedModel) else None
-            self.model = named
+            self.model = named if isinstance(named, SharedModel) else DiscreetModel(named, mask)
 
     def for_agent(self, alias: str | None, name: str) -> str | SharedModel:
         """The model of a sub-agent.
@@ -121,8 +127,8 @@ class Models:
         if isinstance(named, SharedModel):
             return named
         if named is not None and not isinstance(named, str):
-            self._seers.append(named)
-            return SharedModel(named, None)
+            self._seers.append(DiscreetModel(named, self._mask))
+            return SharedModel(self._seers[-1], None)
         wanted = resolve_vision(named, self.settings, self._aliases, self._base_url)
         if wanted is None:
             return None
@@ -136,4 +142,9 @@ class Models:
             await model.aclose()
 
     def _open(self, settings: ModelSettings) -> Model:
-        return open_model(settings, lambda reason, wait: self._emit(ModelRetry(0, reason, wait)))
+        if settings.key is not None:
+            self._mask.learn({settings.key_from: settings.key.reveal()})
+        if password := url_password(settings.base_url):
+            self._mask.learn({"of the endpoint": password})
+        model = open_model(settings, lambda reason, wait: self._emit(ModelRetry(0, reason, wait)))
+        return DiscreetModel(model, self._mask)

@@ -43,6 +43,9 @@ class Options:
     """The folder in which blocks run."""
     run_dir: Path | str | bool | None = None
     """Where the record goes. None makes a folder in the workspace's `.codeact/runs`; False keeps no record."""
+    audit: Path | str | None = None
+    """The file in which all that is done is noted, signed; it may hold audits of earlier runs. None for `audit.jsonl`
+    in the record's folder, and none where no record is kept."""
     base_url: str | None = None
     """The endpoint."""
     vision: str | Model | None = None

@@ -14,10 +14,13 @@ from typing import Any
 
 from codeact_kernel.agent.answer import AnswerType
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
+from codeact_kernel.agent.discretion import named_keys
 from codeact_kernel.agent.elicitation import elicitor
 from codeact_kernel.agent.options import Options, Person
 from codeact_kernel.agent.seeing import blindness
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.masking import Mask
+from codeact_kernel.runfiles import Folder
 from codeact_kernel.sizes import parse_size
 from codeact_kernel.tools import Tool, Toolset, Vision, as_tools, load_tools, notify
 
@@ -42,12 +45,15 @@ class Plan:
         return [*self.tools.values(), *([] if self.blind else [Vision().tool])]
 
 
-def plan(options: Options, logs: Callable[[], Path | None] = lambda: None) -> Plan:
+def plan(
+    options: Options, logs: Callable[[], Folder | None] = lambda: None, mask: Mask | None = None
+) -> Plan:
     """Settle and check what can be checked without starting anything.
 
     Args:
         options: What the caller wants.
         logs: Gives the folder for what MCP servers say on stderr; None keeps the last lines of it only.
+        mask: Learns the secrets that settings and servers have.
 
     Raises:
         ConfigError: If something of it is wrong.
@@ -56,19 +62,21 @@ def plan(options: Options, logs: Callable[[], Path | None] = lambda: None) -> Pl
     if not workspace.is_dir():
         raise ConfigError(f"the workspace {workspace} is no folder")
     settings = options.settings if options.settings is not None else load_settings(workspace)
+    mask = Mask() if mask is None else mask
+    mask.learn(named_keys({"models": settings.models, "search": settings.search}))
     protocol = options.protocol or settings.protocol
     if protocol not in PROTOCOLS:
         raise ConfigError(f"{protocol!r} is no protocol; it is one of {', '.join(PROTOCOLS)}")
     functions = [tool for tool in options.tools if not isinstance(tool, Toolset)]
     sets = (
         *(tool for tool in options.tools if isinstance(tool, Toolset)),
-        *_servers(options, settings, workspace, logs),
+        *_servers(options, settings, workspace, logs, mask),
     )
     for source in settings.tools:
         path = source if not source.endswith(".py") else str(workspace / source)
         functions += load_tools(path, workspace, (*settings.env, *options.env), settings.search)
     if options.person is not None:
-        functions.append(_ask_person(options.person))
+        functions.append(_ask_person(options.person, mask))
     answer_type = AnswerType(options.output_type) if options.output_type is not None else None
     tools, max_memory = as_tools(functions), _max_memory(options, settings)
     blind = blindness(options, settings)
@@ -78,7 +86,7 @@ def plan(options: Options, logs: Callable[[], Path | None] = lambda: None) -> Pl
 
 
 def _servers(
-    options: Options, settings: Settings, workspace: Path, logs: Callable[[], Path | None]
+    options: Options, settings: Settings, workspace: Path, logs: Callable[[], Folder | None], mask: Mask
 ) -> list[Toolset]:
     """The MCP servers; none is started."""
     sources = [options.mcp, workspace / settings.mcp if settings.mcp else None]
@@ -91,7 +99,9 @@ def _servers(
         server
         for source in sources
         if source
-        for server in open_servers(source, workspace=workspace, logs=logs, notice=notify, elicit=elicit)
+        for server in open_servers(
+            source, workspace=workspace, logs=logs, notice=notify, elicit=elicit, mask=mask
+        )
     ]
 
 
@@ -104,9 +114,10 @@ def _max_memory(options: Options, settings: Settings) -> int | None:
         raise ConfigError(f"max_memory: {error}") from error
 
 
-def _ask_person(person: Person) -> Callable[..., Any]:
+def _ask_person(person: Person, mask: Mask) -> Callable[..., Any]:
     async def ask_person(question: str) -> str:
         """Ask the person you work for, and wait for the answer."""
+        question = mask.text(question)
         if inspect.iscoroutinefunction(person):
             return str(await person(question))
         return str(await asyncio.to_thread(person, question))

@@ -8,29 +8,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Event
 from codeact_kernel.record import Journal, Recorder
+from codeact_kernel.runfiles import Folder
+from codeact_kernel.signing import Signer
 from codeact_kernel.transcript import Transcript
 
-NOTEBOOK, JOURNAL, OUTPUTS = "run.ipynb", "journal.jsonl", "outputs"
+NOTEBOOK, JOURNAL, OUTPUTS, AUDIT = "run.ipynb", "journal.jsonl", "outputs", "audit.jsonl"
 
 
 class Recording:
     """Writes the record in a task of its own, so that any task may begin it.
 
     Args:
-        folder: The run's folder.
+        folder: The run's folder, open; it is closed with the record.
         transcript: What is written.
         report: Called with the first failure; the run goes on.
+        signer: Signs the notebook; None for no signature.
     """
 
-    def __init__(self, folder: Path, transcript: Transcript, report: Callable[[RecordError], None]) -> None:
-        self.notebook = folder / NOTEBOOK
-        self._recorder = Recorder(self.notebook, transcript, report=report)
-        self._journal = Journal(folder / JOURNAL, report=report)
+    def __init__(
+        self,
+        folder: Folder,
+        transcript: Transcript,
+        report: Callable[[RecordError], None],
+        signer: Signer | None = None,
+    ) -> None:
+        self.folder = folder
+        self.notebook = folder.path / NOTEBOOK
+        self._recorder = Recorder(self.notebook, transcript, report=report, folder=folder, signer=signer)
+        self._journal = Journal(folder.path / JOURNAL, report=report, folder=folder)
         self._closing = asyncio.Event()
         self._open = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="record")
@@ -43,6 +52,7 @@ class Recording:
         """Write what is not written, and end."""
         self._closing.set()
         await self._task
+        self.folder.close()
 
     def __call__(self, event: Event) -> None:
         """Take an event that the transcript has heard of already."""

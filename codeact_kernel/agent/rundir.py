@@ -5,19 +5,22 @@ Comes in: the workspace and the task. Goes out: a new folder, `.codeact/runs/<ti
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import unicodedata
+from contextlib import suppress
 from pathlib import Path
 
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.runfiles import Folder, write_all
 
 _SLUG = 40
 AGENTS = "agents"
 """The folder of a run in which the records of its sub-agents are."""
 
 
-def make_run_dir(workspace: Path, task: str, chosen: Path | None = None) -> Path:
+def make_run_dir(workspace: Path, task: str, chosen: Path | None = None) -> Folder:
     """Make the folder of a run.
 
     Args:
@@ -26,27 +29,52 @@ def make_run_dir(workspace: Path, task: str, chosen: Path | None = None) -> Path
         chosen: The folder that the user wants instead; must be new or empty.
 
     Returns:
-        The folder, made.
+        The folder, made and open; only its owner can read what is in it.
 
     Raises:
-        ConfigError: If it cannot be made, or holds a run already.
+        ConfigError: If it cannot be made, holds a run already, or a link in the workspace leads elsewhere.
     """
-    if chosen is None:
-        stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{slug(task)}"
-        base = workspace / ".codeact" / "runs"
-        chosen = next(
-            path
-            for n in range(1, 10_000)
-            if not (path := base / (stem if n == 1 else f"{stem}-{n}")).exists()
-        )
-        _ignore(workspace)
     try:
-        chosen.mkdir(parents=True, exist_ok=True)
+        if chosen is not None:
+            return _unused(Folder.make(chosen, below=workspace))
+        runs = Folder.make(workspace / ".codeact" / "runs", below=workspace)
+        try:
+            _ignore(workspace)
+            stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{slug(task)}"
+            names = (stem if n == 1 else f"{stem}-{n}" for n in range(1, 10_000))
+            return runs.sub(next(name for name in names if not runs.has(name)))
+        finally:
+            runs.close()
     except OSError as error:
-        raise ConfigError(f"the run's folder {chosen} cannot be made: {error.strerror}") from error
-    if (chosen / "run.ipynb").exists():
-        raise ConfigError(f"{chosen} holds a run already; give another --run-dir")
-    return chosen
+        where = chosen or workspace / ".codeact" / "runs"
+        raise ConfigError(f"the run's folder {where} cannot be made: {error.strerror}") from error
+
+
+def make_agent_dir(folder: Folder, name: str) -> Folder:
+    """Make the folder of a sub-agent.
+
+    Args:
+        folder: Its parent's, open.
+        name: Its name.
+
+    Raises:
+        ConfigError: As for `make_run_dir`.
+    """
+    try:
+        agents = folder.sub(AGENTS)
+        try:
+            return _unused(agents.sub(slug(name)))
+        finally:
+            agents.close()
+    except OSError as error:
+        raise ConfigError(f"the folder of {name} cannot be made: {error.strerror}") from error
+
+
+def _unused(folder: Folder) -> Folder:
+    if not folder.has("run.ipynb"):
+        return folder
+    folder.close()
+    raise ConfigError(f"{folder.path} holds a run already; give another --run-dir")
 
 
 def slug(text: str) -> str:
@@ -65,12 +93,13 @@ def slug(text: str) -> str:
 
 def _ignore(workspace: Path) -> None:
     """Keep runs out of version control."""
-    folder = workspace / ".codeact"
+    folder = Folder.make(workspace / ".codeact", below=workspace)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        mark = folder / ".gitignore"
-        if not mark.exists():
-            mark.write_text("*\n")
-    except OSError:
-        # The caller finds out with the next folder, and says so.
-        return
+        with suppress(FileExistsError):
+            fd = folder.create(".gitignore")
+            try:
+                write_all(fd, b"*\n")
+            finally:
+                os.close(fd)
+    finally:
+        folder.close()

@@ -7,7 +7,7 @@ the kernel and the context.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.events import Event
 from codeact_kernel.kernels import Back, Kernel, KernelRunner, Serve
+from codeact_kernel.masking import Mask
 from codeact_kernel.supervisor import LiveBlock, Supervisor
 from codeact_kernel.tools import CallCount, Caller, CallLimits, Catalogue, Quota, ToolServer
 
@@ -30,6 +31,7 @@ def make_server(
     hooks: HookChain,
     count: CallCount,
     emit: Callable[[Event], None],
+    audited: Callable[[], Awaitable[None]] | None = None,
 ) -> ToolServer:
     """Make what answers calls.
 
@@ -41,6 +43,7 @@ def make_server(
         hooks: Asked before and after each call.
         count: What all agents of the run have called.
         emit: Told of each call.
+        audited: Waits until what was told is in the audit; None where there is none.
     """
     limits = CallLimits(
         block=settings.max_calls_per_block,
@@ -50,22 +53,29 @@ def make_server(
     )
     quota = Quota(limits, count)
     after = hooks.after_tool_call if hooks.has("after_tool_call") else None
-    return ToolServer(catalogue, methods, emit, hooks.before_tool_call, after, quota, options.dry_run)
+    before = hooks.before_tool_call
+    return ToolServer(catalogue, methods, emit, before, after, quota, options.dry_run, audited)
 
 
-def answering(server: ToolServer, runner: Callable[[], KernelRunner]) -> Serve:
+def answering(server: ToolServer, runner: Callable[[], KernelRunner], mask: Mask | None = None) -> Serve:
     """Make what a kernel hands calls to.
 
     Args:
         server: What answers them.
         runner: Gives what runs the kernel's blocks, and knows whose code calls.
+        mask: Knows the secrets that no error tells to a kernel.
     """
 
     async def serve(
         name: str, args: Sequence[Any], kwargs: dict[str, Any], msg_id: str | None, back: Back
     ) -> Any:
         who = Caller(runner().block_of(msg_id), msg_id, back.note, back.give)
-        return await server.call(name, args, kwargs, who)
+        try:
+            return await server.call(name, args, kwargs, who)
+        except Exception as error:
+            if mask:
+                mask.error(error)
+            raise
 
     return serve
 

@@ -176,8 +176,8 @@ class Subagents:
             seeds.names,
             ask=lambda question: self._asked(child, question),
             hand_back=lambda parcel: setattr(child, "returned", parcel),
+            record=(folder := self._relations.folder()),
         )
-        folder = self._relations.folder()
         known = self._wanted.tools
         return self._relations.spawn(
             replace(
@@ -191,7 +191,7 @@ class Subagents:
                 mcp=None,
                 namespace={},
                 files={},
-                run_dir=False if folder is None else folder / AGENTS / slug(name),
+                run_dir=folder is not None and folder.path / AGENTS / slug(name),
                 output_type=None,
                 person=None,
                 observers=(digest,),

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from codeact_kernel import __version__
+from codeact_kernel.cli.audit import audit
 from codeact_kernel.cli.chat import chat
 from codeact_kernel.cli.demo import demo
 from codeact_kernel.cli.helping import example, print_help
@@ -20,7 +22,7 @@ from codeact_kernel.cli.install import install
 from codeact_kernel.cli.mcp import mcp
 from codeact_kernel.cli.models import model
 from codeact_kernel.cli.run import run
-from codeact_kernel.cli.streams import complain
+from codeact_kernel.cli.streams import complain, masked
 from codeact_kernel.errors import CodeactError
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -57,6 +59,7 @@ app.command(epilog=example("codeact demo"))(demo)
 app.command(epilog=example("codeact install --user"))(install)
 app.command(epilog=example("codeact mcp --workspace ~/project", "codeact mcp --http 8000"))(mcp)
 app.add_typer(model, name="model")
+app.add_typer(audit, name="audit")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,6 +85,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Nobody reads on; Python's own flush at the exit must not fail, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception:
+        # A bug of ours. Python itself would print it, and the values that an error's text holds.
+        if arguments is not None:
+            raise
+        print(masked(traceback.format_exc()), file=sys.stderr, end="")
         return 1
     return code if isinstance(code, int) else 0
 

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from codeact_kernel.errors import CodeactError
 from codeact_kernel.events import Event, to_json
+from codeact_kernel.masking import Mask, environment_secrets
 
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Marks that turn the direction of writing: with them a terminal shows other code than the one that runs."""
@@ -43,7 +44,16 @@ def complain(message: str) -> None:
     if sys.stderr is not None:
         # A terminal that is gone must not turn what is said into a second error.
         with contextlib.suppress(OSError):
-            print(f"codeact: {' '.join(clean(message).split())}", file=sys.stderr, flush=True)
+            print(f"codeact: {' '.join(clean(masked(message)).split())}", file=sys.stderr, flush=True)
+
+
+def masked(text: str) -> str:
+    """A text without the secrets of this process's environment.
+
+    Args:
+        text: What is printed and has not passed an agent: an error, a traceback.
+    """
+    return Mask(environment_secrets(os.environ)).text(text)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

@@ -97,6 +97,8 @@ class Kernel:
         self._seeds: dict[str, bytes] = {}
         self._parcels: dict[str, tuple[str, ...]] = {}
         self._reviving = asyncio.Lock()
+        self.on_death: Callable[[KernelDied], None] = lambda death: None
+        """Told each time that its process has ended though nobody has left it."""
         self.is_over = False
         """Whether it has been left."""
 
@@ -338,6 +340,7 @@ class Kernel:
 
     async def _start_whole(self) -> None:
         self._process = await self._begin(self._launch, self.settings)
+        self._process.on_death = lambda death: self.on_death(death)
         try:
             await self._open_bridge()
             self._reader = asyncio.get_running_loop().create_task(self._watch_memory())

@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ class KernelProcess:
         """What its namespace held when it was last heard of."""
         self.death: KernelDied | None = None
         """How it ended, if it did."""
+        self.on_death: Callable[[KernelDied], None] = lambda death: None
+        """Told once it has ended, unless it was stopped."""
         self.info: dict[str, Any] = {}
         """What it answered to a kernel_info_request."""
         self.is_open = False
@@ -162,6 +164,7 @@ class KernelProcess:
         how = f"the kernel {self._killed}" if self._killed else _how_it_died(code) + self._log_tail()
         self.death = KernelDied(how, returncode=code, lost=self.names)
         self.client.lose(self.death)
+        self.on_death(self.death)
 
     async def _end_children(self) -> None:
         """What blocks have started and left running ends with the kernel; afterwards nobody would find it."""

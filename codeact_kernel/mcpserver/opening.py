@@ -15,6 +15,7 @@ from codeact_kernel.agent import (
     Options,
     answering,
     block_methods,
+    host_mask,
     make_server,
     plan,
     wanted_kernel,
@@ -61,7 +62,8 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
         ConfigError: If something of the options is wrong.
         KernelError: If the kernel does not start.
     """
-    wanted = plan(options)
+    mask = host_mask()
+    wanted = plan(options, mask=mask)
     settings = wanted.settings
     methods: dict[str, Callable[..., Any]] = {f"self.{name}": _no_agent for name in _AGENTS}
     catalogue = Catalogue(wanted.tools, wanted.sets)
@@ -69,7 +71,7 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
     server = make_server(
         catalogue, methods, options, settings, HookChain(()), CallCount(), lambda event: session.emit(event)
     )
-    serve = answering(server, lambda: runner)
+    serve = answering(server, lambda: runner, mask)
     kernel = Kernel(
         wanted_kernel(options, wanted), serve, catalogue.describe_all(), lambda text: session.remind(text)
     )
@@ -82,7 +84,9 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
         if not kernel.ours and (options.tools or wanted.sets):
             raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")
         supervising = SupervisorSettings(default_timeout=settings.block_timeout)
-        supervisor = Supervisor({CodeBlock: runner}, session.emit, settings=supervising)
+        supervisor = Supervisor(
+            {CodeBlock: runner}, lambda event: session.emit(mask.of(event)), settings=supervising, mask=mask
+        )
         supervisor.shelf.folder, supervisor.shelf.stays = make_folder("ck-outputs-"), False
         stack.callback(remove_folder, supervisor.shelf.folder)
         session.supervisor = await stack.enter_async_context(supervisor)

@@ -8,12 +8,14 @@ from __future__ import annotations
 from codeact_kernel.record.journal import Journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
 from codeact_kernel.record.recorder import Recorder, snapshot, write_notebook
+from codeact_kernel.record.trust import is_ours
 
 __all__ = [
     "Journal",
     "Notebook",
     "NotebookSettings",
     "Recorder",
+    "is_ours",
     "notebook_text",
     "snapshot",
     "to_notebook",

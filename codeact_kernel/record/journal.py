@@ -9,6 +9,7 @@ own file has it.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from io import FileIO
@@ -19,6 +20,7 @@ from typing import Self
 from codeact_kernel.blocks import LeftOut, StreamOutput
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import BlockOutput, Event, ReplyDelta, to_json
+from codeact_kernel.runfiles import Folder
 
 TEXT = 2**20
 """Characters of a block's streams that are written; a supervisor has a file for what is longer than that."""
@@ -34,10 +36,14 @@ class Journal:
     Args:
         path: The file. Its folder is made where it is missing; what is in it stays.
         report: Called with the first failure.
+        folder: The folder, held open by somebody; None opens it by its path.
     """
 
-    def __init__(self, path: Path, *, report: Callable[[RecordError], None]) -> None:
+    def __init__(
+        self, path: Path, *, report: Callable[[RecordError], None], folder: Folder | None = None
+    ) -> None:
         self.path = path
+        self._folder = folder
         self.error: RecordError | None = None
         """Why there is a gap, or None where there is none."""
         self._report = report
@@ -49,9 +55,14 @@ class Journal:
 
     def __enter__(self) -> Self:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab", buffering=0)
-            self._torn = _is_torn(self.path)
+            folder = self._folder or Folder.make(self.path.parent)
+            try:
+                fd = folder.append(self.path.name)
+            finally:
+                if folder is not self._folder:
+                    folder.close()
+            self._file = open(fd, "ab", buffering=0)
+            self._torn = _is_torn(fd)
         except OSError as error:
             self._failed(error)
         return self
@@ -61,6 +72,7 @@ class Journal:
     ) -> None:
         if self._file:
             self._file.close()
+            self._file = None
 
     def __call__(self, event: Event) -> None:
         """Append one event.
@@ -96,9 +108,8 @@ class Journal:
             self._report(self.error)
 
 
-def _is_torn(path: Path) -> bool:
+def _is_torn(fd: int) -> bool:
     """Whether a file's last line has no end: the process that wrote it was killed in the middle."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - 1))
-        return file.read(1) not in (b"", b"\n")
+    size = os.fstat(fd).st_size
+    os.lseek(fd, max(0, size - 1), os.SEEK_SET)
+    return os.read(fd, 1) not in (b"", b"\n")

@@ -92,6 +92,8 @@ def _about(transcript: Transcript) -> dict[str, Any]:
         about |= {"system": start.system, "started": start.at, "turns": len(run.turns)}
         if end:
             about |= {"stop_reason": end.stop, "answer": end.answer, "message": end.message, "ended": end.at}
+    if transcript.audit is not None:
+        about["audit"] = {"lines": transcript.audit.lines, "head": transcript.audit.head}
     about["replies"] = [_reply(entry) for entry in transcript.entries if isinstance(entry, Reply)]
     about["context"] = [_context(entry) for entry in transcript.entries]
     about["notes"] = [

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
@@ -35,6 +34,9 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.record.notebook import NotebookSettings, notebook_text, to_notebook
+from codeact_kernel.record.trust import sign
+from codeact_kernel.runfiles import Folder
+from codeact_kernel.signing import Signer
 from codeact_kernel.transcript import Transcript
 
 _SHARE = 9.0
@@ -58,6 +60,8 @@ class Recorder:
         settings: How much the notebook keeps.
         every: Seconds between two writes while something goes on.
         soon: Seconds between two writes at the end of something.
+        folder: The notebook's folder, held open by somebody; None opens it by its path.
+        signer: Signs each version, so that it is known later as one of ours; None for none.
     """
 
     def __init__(
@@ -69,8 +73,12 @@ class Recorder:
         settings: NotebookSettings | None = None,
         every: float = 3.0,
         soon: float = 1.0,
+        folder: Folder | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self.path = path
+        self._folder = folder
+        self._signer = signer
         self.error: RecordError | None = None
         """Why the last write failed, or None where it did not."""
         self.writes = 0
@@ -146,7 +154,13 @@ class Recorder:
         loop = asyncio.get_running_loop()
         began = loop.time()
         work = loop.run_in_executor(
-            self._thread, write_notebook, self.path, snapshot(self._transcript), self._settings
+            self._thread,
+            write_notebook,
+            self.path,
+            snapshot(self._transcript),
+            self._settings,
+            self._folder,
+            self._signer,
         )
         work.add_done_callback(lambda work: self._landed(work, began))
         rest, self._rest = self._rest, math.inf
@@ -176,7 +190,11 @@ class Recorder:
 
 
 def write_notebook(
-    path: Path, transcript: Transcript, settings: NotebookSettings | None = None
+    path: Path,
+    transcript: Transcript,
+    settings: NotebookSettings | None = None,
+    folder: Folder | None = None,
+    signer: Signer | None = None,
 ) -> OSError | None:
     """Build a notebook, write it beside the old one, and put it in its place.
 
@@ -184,22 +202,24 @@ def write_notebook(
         path: The notebook. Its folder is made where it is missing.
         transcript: What is written; it must not change meanwhile.
         settings: How much the notebook keeps.
+        folder: Its folder, held open by somebody; None opens it by its path.
+        signer: Signs it; None for no signature.
 
     Returns:
         Why it could not be written, or None. The old version is then still there.
     """
-    text = notebook_text(to_notebook(transcript, settings))
-    beside = path.with_name(f".{path.name}.part")
+    notebook = to_notebook(transcript, settings)
+    if signer is not None:
+        sign(notebook, signer)
+    data = notebook_text(notebook).encode()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        place = folder or Folder.make(path.parent)
+        try:
+            place.replace(path.name, data)
+        finally:
+            if place is not folder:
+                place.close()
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
         return error
     return None
 
@@ -227,4 +247,4 @@ def snapshot(transcript: Transcript) -> Transcript:
         )
         for run in transcript.runs
     ]
-    return Transcript(runs, list(transcript.entries), {}, transcript.usage)
+    return Transcript(runs, list(transcript.entries), {}, transcript.usage, transcript.audit)

@@ -13,9 +13,11 @@ from typing import Literal
 
 from codeact_kernel.blocks import Block, BlockResult, Job, Outcome, Output
 from codeact_kernel.events import BlockFinished, BlockHeld, BlockOutput, BlockQueued, BlockStarted, Heartbeat
+from codeact_kernel.masking import Mask
 from codeact_kernel.protocols import Observer
 from codeact_kernel.supervisor.deadline import Clock, Ending
 from codeact_kernel.supervisor.heartbeat import Rhythm
+from codeact_kernel.supervisor.masking import OutputMask
 from codeact_kernel.supervisor.output import OutputLog
 from codeact_kernel.supervisor.shelf import Shelf
 
@@ -54,6 +56,7 @@ class BlockWatch:
         emit: Gets the block's events.
         wall: The time in seconds since the epoch.
         shelf: Where a long output goes.
+        mask: Knows the secrets that no output may show.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class BlockWatch:
         emit: Observer,
         wall: Callable[[], float],
         shelf: Shelf,
+        mask: Mask | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.job = job
@@ -75,6 +79,8 @@ class BlockWatch:
         """Done when the block has to end."""
         self.ended: asyncio.Future[BlockResult] = loop.create_future()
         """Done when the block has ended."""
+        self._mask = Mask() if mask is None else mask
+        self._outputs = OutputMask(self._mask)
         self._emit = emit
         self._wall = wall
         self._queued = wall()
@@ -101,8 +107,8 @@ class BlockWatch:
 
     def output(self, output: Output) -> None:
         """Take an output; after the end it is late output of this block."""
-        self.log.add(output)
-        self._emit(BlockOutput(self.job.id, output, late=self.ended.done()))
+        for masked in self._outputs.feed(output):
+            self._keep(masked)
 
     def report(self, text: str, current: float, more: tuple[Output, ...] = ()) -> None:
         """Emit a heartbeat with the output that is new."""
@@ -115,7 +121,10 @@ class BlockWatch:
 
     def finish(self, outcome: Outcome) -> BlockResult:
         """End the block: makes its result, lets go those who wait for it, and emits `BlockFinished`."""
+        for masked in self._outputs.finish():
+            self._keep(masked)
         tape = self.log.tape
+        outcome = self._mask.of(outcome)
         if tape.error is not None:
             outcome = replace(outcome, notes=(*outcome.notes, _unwritten(tape.lost, tape.error)))
         result = BlockResult(
@@ -130,6 +139,10 @@ class BlockWatch:
         self.ended.set_result(result)
         self._emit(BlockFinished(result))
         return result
+
+    def _keep(self, output: Output) -> None:
+        self.log.add(output)
+        self._emit(BlockOutput(self.job.id, output, late=self.ended.done()))
 
     @property
     def began(self) -> asyncio.Future[float]:

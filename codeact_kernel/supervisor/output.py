@@ -22,6 +22,7 @@ from codeact_kernel.blocks import (
     StreamOutput,
 )
 from codeact_kernel.excerpt import Excerpt
+from codeact_kernel.runfiles import SpilledFile
 from codeact_kernel.supervisor.tape import Tape
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
@@ -51,7 +52,7 @@ class OutputLog:
         shown: How to call that file to a reader, if it stays.
     """
 
-    def __init__(self, place: Callable[[], Path], shown: Callable[[Path | None], str | None]) -> None:
+    def __init__(self, place: Callable[[], SpilledFile], shown: Callable[[Path | None], str | None]) -> None:
         self.tape = Tape(place)
         """All of it as one text; what `clear_output` cleared is still there."""
         self._shown = shown

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+
+from codeact_kernel.runfiles import Folder, SpilledFile
 
 
 class Shelf:
@@ -22,31 +25,29 @@ class Shelf:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
         """Where the next file goes; it is made with the first."""
+        self.opens: Callable[[], Folder] | None = None
+        """Opens that folder where no link may lead elsewhere; None where it is opened by its path."""
         self.stays = True
         """Whether that folder stays where it is; of files in one that goes nobody is told."""
         self._temporary: Path | None = None
+        self._open: dict[Path, Folder] = {}
 
-    def place(self, job_id: str) -> Path:
-        """Choose a file.
+    def place(self, job_id: str) -> SpilledFile:
+        """Make a file.
 
         Args:
             job_id: The block whose output it will hold; the file's name tells it.
 
         Returns:
-            A path at which there is nothing yet, in a folder that exists.
+            The file, new and empty.
 
         Raises:
-            OSError: If the folder cannot be made.
+            OSError: If it cannot be made.
         """
-        folder = self.folder
-        if folder is None:
-            if self._temporary is None:
-                self._temporary = Path(tempfile.mkdtemp(prefix="codeact-outputs-"))
-            folder = self._temporary
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self._folder()
         stem = re.sub(r"[^A-Za-z0-9_-]+", "-", job_id).strip("-")[:60] or "block"
         names = (f"{stem}.txt" if number == 1 else f"{stem}-{number}.txt" for number in range(1, 1_000_000))
-        return next(path for name in names if not (path := folder / name).exists())
+        return SpilledFile(folder, next(name for name in names if not folder.has(name)))
 
     def shown(self, path: Path | None) -> str | None:
         """How to call a file to somebody who stands in the run's folder; None for one that will go.
@@ -60,5 +61,19 @@ class Shelf:
 
     def close(self) -> None:
         """Remove what is temporary. Never raises."""
+        for folder in self._open.values():
+            folder.close()
+        self._open.clear()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _folder(self) -> Folder:
+        path = self.folder
+        if path is None:
+            if self._temporary is None:
+                self._temporary = Path(tempfile.mkdtemp(prefix="codeact-outputs-"))
+            path = self._temporary
+        if path not in self._open:
+            opens = self.opens if self.folder is not None else None
+            self._open[path] = Folder.make(path) if opens is None else opens()
+        return self._open[path]

@@ -22,6 +22,8 @@ from typing import Any, Self, TypeVar
 
 from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, format_duration
 from codeact_kernel.errors import KernelDied, KernelError, ToolError
+from codeact_kernel.events import CancelAsked
+from codeact_kernel.masking import Mask
 from codeact_kernel.protocols import Observer, Runner
 from codeact_kernel.supervisor.deadline import Ending, stop, until_due
 from codeact_kernel.supervisor.heartbeat import beat
@@ -58,6 +60,7 @@ class Supervisor:
         wall: The time in seconds since the epoch.
         settings: Timeouts and intervals.
         folder: Where outputs that are too long for memory go; None for a temporary folder.
+        mask: Knows the secrets that are taken out of outputs and outcomes.
     """
 
     def __init__(
@@ -68,7 +71,9 @@ class Supervisor:
         wall: Callable[[], float] = time.time,
         settings: SupervisorSettings | None = None,
         folder: Path | None = None,
+        mask: Mask | None = None,
     ) -> None:
+        self._mask = Mask() if mask is None else mask
         self._runners = runners
         self._emit = emit
         self._wall = wall
@@ -108,7 +113,7 @@ class Supervisor:
         timeout = job.block.timeout
         if timeout is None and isinstance(job.block, CodeBlock):
             timeout = self._settings.default_timeout
-        watch = BlockWatch(job, turn, timeout, self._emit, self._wall, self.shelf)
+        watch = BlockWatch(job, turn, timeout, self._emit, self._wall, self.shelf, self._mask)
         self._watches[job.id] = self._latest[job.name] = watch
         life = self._group.create_task(self._live(watch, before), name=f"life of block {job.id}")
         self._lives.add(life)
@@ -128,6 +133,7 @@ class Supervisor:
         if watch is None or watch.ended.done():
             return False
         watch.ask(Ending("cancelled", f"cancelled: {reason}"))
+        self._emit(CancelAsked(watch.job.id, reason, self._wall()))
         return True
 
     def slow_down(self, ids: Iterable[str]) -> None:

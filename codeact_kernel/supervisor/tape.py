@@ -6,12 +6,13 @@ memory; once it is long all but its end lies in a file, as plain UTF-8 that any 
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from codeact_kernel.runfiles import SpilledFile
 
 IN_MEMORY = 2**20
 """Characters up to which a text stays in memory."""
@@ -27,10 +28,9 @@ class Tape:
         place: Makes the file in which it goes on once it is long; may raise an `OSError`.
     """
 
-    def __init__(self, place: Callable[[], Path]) -> None:
+    def __init__(self, place: Callable[[], SpilledFile]) -> None:
         self._place = place
-        self.path: Path | None = None
-        """The file, where there is one."""
+        self._file: SpilledFile | None = None
         self.error: OSError | None = None
         """Why the rest could not be written, if it could not."""
         self.lost = 0
@@ -45,6 +45,11 @@ class Tape:
         self.lines = 0
         """Line ends."""
 
+    @property
+    def path(self) -> Path | None:
+        """The file, where there is one."""
+        return None if self._file is None else self._file.path
+
     def append(self, text: str) -> None:
         """Add to the end.
 
@@ -57,7 +62,7 @@ class Tape:
         self._recent.append(text)
         self.length += len(text)
         self.lines += text.count("\n")
-        if self.length - self._starts[-1] >= (IN_MEMORY if self.path is None else SECTION):
+        if self.length - self._starts[-1] >= (IN_MEMORY if self._file is None else SECTION):
             self.write()
 
     def read(self, start: int = 0, stop: int | None = None) -> str:
@@ -68,7 +73,7 @@ class Tape:
             stop: The first character after it; None for all there is.
 
         Raises:
-            OSError: If somebody has taken the file away.
+            OSError: If somebody has taken the file away, or put another in its place.
         """
         stop = self.length if stop is None else min(stop, self.length)
         pieces = []
@@ -105,15 +110,15 @@ class Tape:
         sections = [text[at : at + SECTION] for at in range(0, len(text), SECTION)]
         encoded = [_encoded(section) for section in sections]
         try:
-            self.path = self.path or self._place()
-            with self.path.open("ab") as file:
-                file.writelines(encoded)
+            self._file = self._file or self._place()
+            self._file.append(encoded)
         except OSError as error:
             self.error = error
-            with suppress(OSError):
-                os.truncate(self.path or "", self._bytes[-1])
+            if self._file is not None:
+                with suppress(OSError):
+                    self._file.shorten(self._bytes[-1])
             if not self._bytes[-1]:
-                self.path = None
+                self._file = None
             return
         for section, written in zip(sections, encoded, strict=True):
             self._starts.append(self._starts[-1] + len(section))
@@ -126,10 +131,9 @@ class Tape:
             if len(self._recent) > 1:
                 self._recent = ["".join(self._recent)]
             return self._recent[0] if self._recent else ""
-        assert self.path is not None
-        with self.path.open("rb") as file:
-            file.seek(self._bytes[number])
-            return file.read(self._bytes[number + 1] - self._bytes[number]).decode()
+        assert self._file is not None
+        begin, end = self._bytes[number], self._bytes[number + 1]
+        return self._file.read(begin, end - begin).decode("utf-8", "replace")
 
 
 def _encoded(text: str) -> bytes:

@@ -6,6 +6,7 @@ text the block reads. Every call of a tool passes here, once.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import itertools
 import json
@@ -24,7 +25,11 @@ from codeact_kernel.tools.quota import Quota
 from codeact_kernel.tools.tool import Tool
 
 _SHOWN = 200
-"""Characters of the arguments that an event carries."""
+"""Characters of the arguments that a line shows."""
+_KEPT = 16_384
+"""Characters of the arguments that an event carries; of more it has a digest, too."""
+_REASON = 2_000
+"""Characters of an error that an event carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class ToolServer:
         after: May change a result.
         quota: How many calls may be made.
         dry_run: Whether no tool that writes is called.
+        audited: Waits until what was told is safely kept; no tool is called before. It may raise.
     """
 
     def __init__(
@@ -100,7 +106,9 @@ class ToolServer:
         after: After | None = None,
         quota: Quota | None = None,
         dry_run: bool = False,
+        audited: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._audited = audited
         self._catalogue = catalogue
         self._methods = methods
         self._emit = emit
@@ -136,14 +144,16 @@ class ToolServer:
         return await self._use(tool, ToolUse(tool.called, tuple(args), kwargs, who.block_id), who)
 
     async def _use(self, tool: Tool, use: ToolUse, who: Caller) -> Any:
-        number, begun, ok = str(next(self._numbers)), time.monotonic(), False
-        self._emit(ToolCalled(number, use.name, use.block_id, _shown(use)))
+        number, begun, ok, reason = str(next(self._numbers)), time.monotonic(), False, "it was cancelled"
+        self._emit(ToolCalled(number, use.name, use.block_id, *_kept(use)))
         try:
             if self._before is not None:
                 use = replace(await self._before(use), name=tool.called)
             checks, is_async = self._way_of(tool)
             args, kwargs = checks(use.args, use.kwargs)
             self._count(tool, who)
+            if self._audited is not None:
+                await self._audited()
             if self._dry_run and tool.writes:
                 who.note(f"[dry run, not called: {tool.name}({_shown(use)})]")
                 value = None
@@ -153,14 +163,17 @@ class ToolServer:
                 value = await _run(function, args, kwargs, is_async)
             if self._after is not None:
                 value = await self._after(use, value)
-            ok = True
+            ok, reason = True, ""
             return value
-        except ToolError:
+        except ToolError as error:
+            reason = error.message[:_REASON]
             raise
         except Exception as exception:
-            raise ToolError(f"{use.name} failed: {type(exception).__name__}: {exception}") from exception
+            failed = ToolError(f"{use.name} failed: {type(exception).__name__}: {exception}")
+            reason = failed.message[:_REASON]
+            raise failed from exception
         finally:
-            self._emit(ToolReturned(number, ok, time.monotonic() - begun))
+            self._emit(ToolReturned(number, ok, time.monotonic() - begun, reason))
 
     def _count(self, tool: Tool, who: Caller) -> None:
         """Count a call; the first one past a limit is also printed, whether or not the block's code looks at errors."""
@@ -214,6 +227,23 @@ _threads = DaemonThreads()
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=lambda part: f"<{type(part).__name__}>")
 _FIRST = 20
 """Items of a list or dict that an event may show: the characters end there in any case."""
+
+
+def _kept(use: ToolUse) -> tuple[str, str]:
+    """The arguments of a call as an event carries them, and where something is cut off the digest of all."""
+    text = ", ".join(
+        [*map(_whole, use.args), *(f"{key}={_whole(value)}" for key, value in use.kwargs.items())]
+    )
+    if len(text) <= _KEPT:
+        return text, ""
+    return text[:_KEPT], hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _whole(value: Any) -> str:
+    try:
+        return _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
 
 
 def _shown(use: ToolUse) -> str:

@@ -15,6 +15,7 @@ from codeact_kernel.agent.models import Models
 from codeact_kernel.agent.seeing import blindness, open_vision
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import ModelUsed
+from codeact_kernel.masking import Mask
 from codeact_kernel.messages import EndPiece, Usage
 from codeact_kernel.testing import EndpointReply, ScriptedEndpoint, ScriptedModel
 
@@ -65,7 +66,7 @@ def test_what_is_not_installed_is_an_error_for_who_asks_for_it_and_a_sentence_fo
 
 async def opened(model, **fields):
     options = Options(model, **{"settings": Settings(), **fields})
-    models = Models(options, options.settings, print)
+    models = Models(options, options.settings, print, Mask())
     try:
         return open_vision(options, blindness(options, options.settings), models, print)[0]
     finally:

@@ -53,8 +53,8 @@ def test_the_settings_page_has_every_key_with_its_default(tmp_path):
     assert names_in(rows) == fields_of(Settings)
     lines = [f"{row[0].strip('`')} = {row[1].strip('`')}" for row in rows if row[1] != NOTHING]
     assert len(lines) > 5
-    (tmp_path / "codeact.toml").write_text("\n".join(lines))
-    assert load_settings(tmp_path, tmp_path / "none.toml") == Settings()
+    (tmp_path / "own.toml").write_text("\n".join(lines))
+    assert load_settings(tmp_path, tmp_path / "own.toml") == Settings()
     left_out = [row[0].strip("`") for row in rows if row[1] == NOTHING]
     assert [name for name in left_out if getattr(Settings(), name)] == []
 

@@ -206,7 +206,7 @@ class Gate:
             assert self.open.wait(10)
             fsync(fd)
 
-        monkeypatch.setattr(room.os, "fsync", hold)
+        monkeypatch.setattr(os, "fsync", hold)
 
 
 @jumping
@@ -246,7 +246,7 @@ async def test_a_write_that_fails_while_the_recorder_is_left_is_made_up_for(desk
         if gate.held == 1:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(room.os, "fsync", fail_once)
+    monkeypatch.setattr(os, "fsync", fail_once)
     async with desk.recorder:
         desk.begin()
         await gate.reached.wait()
@@ -303,7 +303,7 @@ async def test_a_slow_disk_is_left_nine_times_as_long_in_peace(desk, monkeypatch
     writes = []
     loop = asyncio.get_running_loop()
 
-    def slow(path, transcript, settings):
+    def slow(path, transcript, settings, *more):
         writes.append(loop.time())
         loop.stall(2.0)
 
@@ -327,7 +327,7 @@ async def test_a_full_disk_is_reported_once_and_the_run_goes_on(desk, monkeypatc
         desk.begin()
         await asyncio.sleep(1)
         good = desk.path.read_text()
-        monkeypatch.setattr(room.os, "fsync", full)
+        monkeypatch.setattr(os, "fsync", full)
         for number in range(10):
             desk.say(str(number))
             await asyncio.sleep(10)
@@ -356,7 +356,7 @@ async def test_a_folder_that_cannot_be_made_is_reported_and_still_an_error_at_th
 
 @jumping
 async def test_a_bug_in_the_writer_is_no_disk_error_and_crashes(desk, monkeypatch):
-    def wrong(path, transcript, settings):
+    def wrong(path, transcript, settings, *more):
         raise ZeroDivisionError("bug")
 
     monkeypatch.setattr(room, "write_notebook", wrong)

@@ -195,13 +195,12 @@ def test_what_cannot_be_written_is_counted_and_what_came_before_stays():
 def test_a_shelf_finds_a_harmless_name_for_every_block_and_removes_what_is_temporary(tmp_path):
     shelf = Shelf(tmp_path / "outputs")
     for _ in range(2):
-        shelf.place("../dl#2").touch()
+        shelf.place("../dl#2")
     assert sorted(path.name for path in (tmp_path / "outputs").iterdir()) == ["dl-2-2.txt", "dl-2.txt"]
+    assert shelf.place("").path.name == "block.txt"
     shelf.close()
-    assert shelf.place("").exists() is False
     temporary = Shelf()
-    path = temporary.place("b")
-    path.touch()
+    path = temporary.place("b").path
     assert temporary.shown(path) is None
     temporary.close()
     assert not path.parent.exists()

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.masking import is_secret_name, url_password
 from codeact_kernel.sizes import parse_size
 from codeact_kernel.tools.mcp.names import Secrets, identifier
 
@@ -32,6 +33,8 @@ MAX_RESULT = 10 * 2**20
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
+_SECRET = re.compile(r"(?:\w+ )?(?=\S*\d)(?=\S*[A-Za-z])[^\s/]{16,}")
+"""What looks like a token: long, in one piece, of letters and digits, and no path."""
 _PLAIN = frozenset({"HOME", "USER", "LOGNAME", "PWD", "SHELL", "TMPDIR", "LANG"})
 """Variables whose values are no secrets."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -116,6 +119,20 @@ def read_servers(
             raise ConfigError(f"{where}: code would call it {server.group}, like {found[server.group].name}")
         found[server.group] = server
     return list(found.values())
+
+
+def secrets_of(server: Server) -> dict[str, str]:
+    """What of a server's values is a secret, by name: by what its variable or header is called, or by its looks.
+
+    Not all of them: the path of the workspace may be one, and is to be read everywhere.
+
+    Args:
+        server: The server.
+    """
+    given = {**server.headers, **server.env, **dict(parse_qsl(urlsplit(server.url).query))}
+    found = {name: value for name, value in given.items() if is_secret_name(name) or _SECRET.fullmatch(value)}
+    found["url"] = url_password(server.url)
+    return {f"{name} of {server.name}": value for name, value in found.items() if value}
 
 
 def _load(source: Path | str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -6,11 +6,15 @@ variables and headers, and its last lines for an error's text.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from codeact_kernel.masking import Mask
+from codeact_kernel.runfiles import Folder, write_all
 from codeact_kernel.tools.mcp.names import Secrets, clean, identifier
 
 FILE = 4 * 2**20
@@ -27,11 +31,16 @@ class ServerLog:
 
     Args:
         name: The server's name.
-        folder: Gives the folder where its file is, asked whenever something is written; None keeps the last lines only.
+        folder: Gives the folder where its file is, open, asked whenever something is written; None keeps the last lines
+            only.
         secrets: What must not be in it.
+        mask: Knows what else must not be.
     """
 
-    def __init__(self, name: str, folder: Callable[[], Path | None], secrets: Secrets) -> None:
+    def __init__(
+        self, name: str, folder: Callable[[], Folder | None], secrets: Secrets, mask: Mask | None = None
+    ) -> None:
+        self._mask = Mask() if mask is None else mask
         self._name = f"{identifier(name)}.log"
         self._folder = folder
         self._secrets = secrets
@@ -47,7 +56,7 @@ class ServerLog:
     def path(self) -> Path | None:
         """Its file."""
         folder = self._folder()
-        return None if folder is None else folder / self._name
+        return None if folder is None else folder.path / self._name
 
     def feed(self, data: bytes) -> None:
         """Take what came on stderr; lines may end anywhere."""
@@ -59,20 +68,24 @@ class ServerLog:
 
     def lines(self, lines: list[str]) -> None:
         """Keep lines."""
-        kept = [self._secrets.hide(line.rstrip("\r")) for line in lines]
+        kept = [self._mask.text(self._secrets.hide(line.rstrip("\r"))) for line in lines]
         self._tail.extend(line for line in kept if line.strip())
-        path = self.path
-        if not kept or path is None:
-            return
+        # A full disk must not end a server. The tail has it.
+        with suppress(OSError):
+            folder = self._folder()
+            if kept and folder is not None:
+                self._write(folder, "".join(f"{line}\n" for line in kept).encode("utf-8", "replace"))
+
+    def _write(self, folder: Folder, data: bytes) -> None:
+        fd = folder.append(self._name)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists() and path.stat().st_size > FILE:
-                path.replace(path.with_suffix(".log.1"))
-            with path.open("a", encoding="utf-8", errors="replace") as file:
-                file.write("".join(f"{line}\n" for line in kept))
-        except OSError:
-            # A full disk must not end a server. The tail has it.
-            return
+            if os.fstat(fd).st_size > FILE:
+                folder.rename(self._name, f"{self._name}.1")
+                os.close(fd)
+                fd = folder.append(self._name)
+            write_all(fd, data)
+        finally:
+            os.close(fd)
 
     def finish(self) -> None:
         """Keep a last line that has no end."""
@@ -90,6 +103,7 @@ class ServerLog:
     def tail(self) -> str:
         """Its last lines, as a sentence of an error's text; empty where there are none."""
         text = clean("\n".join(self._tail)[-TAIL:], TAIL)
-        path = self.path
-        where = f" ({path} has all)" if path is not None else ""
+        where = ""
+        with suppress(OSError):
+            where = f" ({path} has all)" if (path := self.path) is not None else ""
         return f" Its last lines on stderr{where}:\n{text}" if text else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from codeact_kernel.runfiles import Folder
 from codeact_kernel.tools.mcp.config import Server
 from codeact_kernel.tools.mcp.listing import ListingCache
 from codeact_kernel.tools.mcp.log import ServerLog
@@ -79,7 +80,7 @@ def program(opened, tmp_path):
         secrets = Secrets((env or {}).values())
         settings.setdefault("command", (sys.executable, "-S", "-E", str(RAW), mode))
         described = Server(name=name, cwd=tmp_path, env=env or {}, key=name, secrets=secrets, **settings)
-        return opened(described, log=ServerLog(name, lambda: logs, secrets), **options)
+        return opened(described, log=ServerLog(name, lambda: logs and Folder.make(logs), secrets), **options)
 
     return make
 

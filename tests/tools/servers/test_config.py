@@ -158,7 +158,7 @@ async def test_opening_starts_nothing(tmp_path):
         {"mcpServers": {"a-b": {"command": "no-such-program"}}},
         workspace=tmp_path,
         notice=print,
-        logs=lambda: tmp_path / "run",
+        logs=lambda: pytest.fail("nothing is logged yet"),
     )
     assert (toolset.name, toolset.about, toolset.known()) == ("mcp.a_b", "", None)
     await toolset.aclose()

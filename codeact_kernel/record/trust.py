@@ -1,0 +1,68 @@
+"""Whether a record is one that this user's installation wrote.
+
+Comes in: a notebook. Goes out: the notebook with a signature in it; whether the one that a file holds is right. What
+runs something again that stands in a record asks first where it is not ours.
+
+It is a signature of our own and not that of Jupyter's notary: what the notary signs, JupyterLab trusts, and shows the
+HTML and JavaScript that blocks have put out. Ours says who wrote a record, and nothing of what its outputs may do.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat.v4
+
+from codeact_kernel.errors import RecordError
+from codeact_kernel.signing import Signer, host_signer
+
+KEY = "signature"
+"""Where the signature is, in the notebook's metadata under `codeact`."""
+_PURPOSE = b"codeact record 1\n"
+"""So that no line of an audit passes for a notebook."""
+
+
+def sign(notebook: dict[str, Any], signer: Signer) -> None:
+    """Put a signature into a notebook, in place.
+
+    Args:
+        notebook: What `to_notebook` made.
+        signer: Signs it.
+    """
+    about = notebook["metadata"]["codeact"]
+    about.pop(KEY, None)
+    about[KEY] = {"key": signer.name, "sha256": signer.sign(_content(notebook))}
+
+
+def is_ours(path: Path, signer: Signer | None = None) -> bool:
+    """Whether this user's installation wrote a record, and nobody has changed it since.
+
+    What a notebook says of itself (`trusted`, in any metadata) does not count, nor does how its JSON is laid out.
+
+    Args:
+        path: The notebook.
+        signer: Whose signature counts; None takes the installation's.
+
+    Raises:
+        RecordError: If it cannot be read, or is no notebook.
+        ConfigError: If the installation's key cannot be read.
+    """
+    try:
+        notebook = nbformat.v4.reads_json(path.read_text("utf-8"))
+    except OSError as error:
+        raise RecordError(f"the record {path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        raise RecordError(f"{path} is no notebook of format 4: {error}") from error
+    about = notebook.metadata.get("codeact")
+    claim = about.pop(KEY, None) if isinstance(about, dict) else None
+    if not isinstance(claim, dict) or not isinstance(claim.get("sha256"), str):
+        return False
+    signer = host_signer() if signer is None else signer
+    return signer.is_right(_content(notebook), claim["sha256"])
+
+
+def _content(notebook: dict[str, Any]) -> bytes:
+    """What is signed: all of it, in one order."""
+    return _PURPOSE + json.dumps(notebook, sort_keys=True).encode()
