@@ -13,8 +13,9 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "codeact_kernel" / "inkernel" / "walls" / "filters"
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-KINDS = ("network", "tcp", "unix")
-"""What sockets there are besides those of the own machine's files: internet ones, those that TCP needs, none."""
+KINDS = ("network", "tcp", "unix", "sealed")
+"""The first three: what sockets there are besides unix ones: internet ones, those that TCP needs, none. The last comes
+on top of one of them, in a kernel that has its own sockets already, and lets no further unix sockets be made."""
 LAST = 469
 """The newest call that was looked at. A newer one does not exist in here, as if the kernel were older."""
 
@@ -24,12 +25,16 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
     "bpf": (321, 280),
+    "chmod": (90, None),
     "chroot": (161, 51),
     "clock_settime": (227, 112),
     "clone": (56, 220),
+    "creat": (85, None),
     "create_module": (174, None),
     "delete_module": (176, 106),
     "fanotify_init": (300, 262),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
     "finit_module": (313, 273),
     "get_kernel_syms": (177, None),
     "init_module": (175, 105),
@@ -41,10 +46,14 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
     "lookup_dcookie": (212, 18),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
     "mount": (165, 40),
     "name_to_handle_at": (303, 264),
     "nfsservctl": (180, 42),
+    "open": (2, None),
     "open_by_handle_at": (304, 265),
+    "openat": (257, 56),
     "perf_event_open": (298, 241),
     "personality": (135, 92),
     "pivot_root": (155, 41),
@@ -75,6 +84,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
         name: (number, number)
         for name, number in {
             "clone3": 435,
+            "fchmodat2": 452,
             "fsconfig": 431,
             "fsmount": 432,
             "fsopen": 430,
@@ -87,6 +97,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
             "move_mount": 429,
             "open_tree": 428,
             "open_tree_attr": 467,
+            "openat2": 437,
             "pidfd_getfd": 438,
             "quotactl_fd": 443,
             "statmount": 457,
@@ -100,8 +111,12 @@ TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 """They put what was never typed into a terminal's input."""
 MSG_FASTOPEN = 0x20000000
 """Connects while it sends, past what Landlock looks at."""
+PRIVILEGED = 0o6000
+"""The set-user-id and set-group-id bits: with them a file lends its owner's rights to whoever executes it."""
+CREATES = 0o100 | 0o20000000
+"""O_CREAT and O_TMPFILE, without which the mode that is given with a file to open means nothing."""
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
-STREAM, DGRAM, TYPES = 1, 2, 0xF
+STREAM, DGRAM, SEQPACKET, TYPES = 1, 2, 5, 0xF
 TCP, ROUTE = 6, 0
 """Not MPTCP, which Landlock does not hold and which any TCP server understands; of netlink what tells addresses."""
 
@@ -159,13 +174,36 @@ def limits_rule() -> Program:
     return [load(0), *where(0, [(RETURN, 0, 0, ALLOW)]), *looks]
 
 
+def mode_rule(mode: int, flags: int | None = None) -> Program:
+    """Modes without the bits that lend rights. A kernel may own files on disk as root does: see `enter`."""
+    judged = [load(mode), *none_of(PRIVILEGED, test=JSET)]
+    if flags is None:
+        return judged
+    return [load(flags), (JSET, 1, 0, CREATES), (RETURN, 0, 0, ALLOW), *judged]
+
+
 def rules(kind: str) -> dict[str, Program]:
     """What is done about each call of the list."""
+    if kind == "sealed":
+        # A pair that is no stream could be connected anew.
+        pairs = [load(1), (AND, 0, 0, TYPES), *one_of(STREAM, SEQPACKET)]
+        return {"socket": [load(0), *none_of(UNIX)], "socketpair": pairs}
     found: dict[str, Program] = {name: [(RETURN, 0, 0, EPERM)] for name in NUMBERS}
     found |= {
         "clone": [load(0), *none_of(NAMESPACES, test=JSET)],
         # Its flags lie in memory, where a filter cannot look. libc then takes `clone`.
         "clone3": [(RETURN, 0, 0, ENOSYS)],
+        # So does its mode. Programs then take `openat`.
+        "openat2": [(RETURN, 0, 0, ENOSYS)],
+        "chmod": mode_rule(1),
+        "fchmod": mode_rule(1),
+        "fchmodat": mode_rule(2),
+        "fchmodat2": mode_rule(2),
+        "creat": mode_rule(1),
+        "mknod": mode_rule(1),
+        "mknodat": mode_rule(2),
+        "open": mode_rule(2, flags=1),
+        "openat": mode_rule(3, flags=2),
         "ioctl": [load(1), *none_of(TIOCSTI, TIOCLINUX)],
         "personality": [load(0), *one_of(0xFFFFFFFF, 0)],
         "prlimit64": limits_rule(),

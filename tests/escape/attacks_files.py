@@ -202,6 +202,51 @@ def make_a_device(facts: Facts) -> None:
 
 
 @attack
+def make_a_program_that_lends_its_owners_rights(facts: Facts) -> None:
+    """In a workspace that is lent, its owner: root, for any other user of the machine who then executes it."""
+    path = Path(facts["workspace"]) / "lender"
+    path.write_text("")
+    try:
+        path.chmod(0o4755)
+    finally:
+        path.unlink()
+
+
+@attack
+def open_a_program_that_lends_its_owners_rights(facts: Facts) -> None:
+    path = f"{facts['workspace']}/lender"
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o4755))
+    os.unlink(path)
+
+
+@attack
+def open_one_in_the_new_way(facts: Facts) -> None:
+    path = f"{facts['workspace']}/lender"
+    how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+    os.close(call(libc.syscall, 437, -100, path.encode(), how, ctypes.sizeof(how)))
+    os.unlink(path)
+
+
+@attack
+def make_a_file_in_a_folder_that_lends_its_group(facts: Facts) -> None:
+    path = Path(facts["workspace"]) / "lender"
+    path.mkdir(0o2777)
+    try:
+        if not path.stat().st_mode & 0o2000:
+            path.chmod(0o2777)
+    finally:
+        path.rmdir()
+
+
+@attack
+def watch_a_folder_outside(facts: Facts) -> None:
+    """It tells the names of what is used there."""
+    watch = libc.inotify_init()
+    call(libc.inotify_add_watch, watch, os.fsencode(facts["outside"]), 0xFFF)
+    os.close(watch)
+
+
+@attack
 def plant_a_module(facts: Facts) -> str:
     """Modules that a careless program of the host's would import from the workspace."""
     for name in ("json.py", "ctypes.py", "sitecustomize.py"):

@@ -22,7 +22,10 @@ STOPPED = [
     "connect_to_an_abstract_socket", "connect_to_loopback", "connect_while_sending",
     "connect_while_sending_a_message", "copy_memory_of_the_host", "empty_a_file_outside", "get_new_privileges",
     "have_capabilities", "have_pages_at_fixed_places", "join_the_hosts_namespaces", "limit_the_host",
-    "list_a_folder_outside", "load_a_module", "make_a_device", "make_a_file_outside", "make_a_folder_in_the_home",
+    "list_a_folder_outside", "load_a_module",
+    "make_a_program_that_lends_its_owners_rights",
+    "open_a_program_that_lends_its_owners_rights", "open_one_in_the_new_way",
+    "make_a_file_in_a_folder_that_lends_its_group", "make_a_device", "make_a_file_outside", "make_a_folder_in_the_home",
     "make_a_mount_namespace", "make_a_packet_socket", "make_a_ping_socket", "make_a_raw_socket",
     "make_a_user_namespace", "make_a_user_namespace_in_the_new_way", "make_a_user_namespace_with_a_child",
     "make_a_vsock", "make_netlink_sockets", "make_sockets_of_other_families", "mount_in_the_new_way",
@@ -47,7 +50,8 @@ BY_ANOTHER_USER = [
 """What is only stopped where the process has a user of its own."""
 NOT_HELD = [
     "connect_to_a_named_socket", "connect_to_another_kernel", "see_the_size_of_a_file_outside",
-    "share_memory_with_others_of_the_user", "take_too_much_shared_memory", "serve_tcp_without_binding",
+    "watch_a_folder_outside", "share_memory_with_others_of_the_user", "take_too_much_shared_memory",
+    "serve_tcp_without_binding",
 ]  # fmt: skip
 """What is not: where everybody's mode lets it."""
 MACHINES = {

@@ -49,7 +49,7 @@ def workspace(closed):
 
 def lend(workspace, *expose, **more):
     enter = {"workspace": str(workspace), "uid": POOL, "gid": POOL, "expose": [str(path) for path in expose]}
-    return {"enter": enter, "uid": POOL, "gid": POOL, **more}
+    return {"enter": enter, "uid": POOL, "gid": POOL, "seccomp": {}, **more}
 
 
 SAY = """
@@ -188,6 +188,18 @@ def test_the_current_folder_does_not_lead_past_what_covers_it(place, workspace, 
     )
     assert said == ["No such file or directory", str(workspace)]
     assert say(place, lend(workspace), "os.getcwd()", cwd=closed / "deep") == str(closed / "deep")
+
+
+def test_no_program_is_left_behind_that_lends_its_owners_rights(place, workspace):
+    """On disk it would be root's, and whoever could execute it there would be root."""
+    said = say(place, lend(workspace), f"""[tried(lambda: os.chmod("{workspace}/private", 0o4755)),
+        tried(lambda: os.open("{workspace}/new", os.O_CREAT | os.O_WRONLY, 0o4755)),
+        tried(lambda: os.chmod("{workspace}/private", 0o755))]""")  # fmt: skip
+    assert said == ["Operation not permitted", "Operation not permitted", None]
+    assert (workspace / "private").stat().st_mode & 0o7777 == 0o755
+    spec = lend(workspace, seccomp=None)
+    done = place.run(spec, "/bin/echo", "started")
+    assert (done.returncode, done.stdout, "takes seccomp" in done.stderr) == (125, "", True)
 
 
 def test_devices_and_root_programs_of_the_owner_are_not_the_users(place, workspace):

@@ -13,6 +13,7 @@ filters = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(filters)
 
 EVERY = [(architecture, kind) for architecture in filters.ARCHITECTURES for kind in filters.KINDS]
+WHOLE = [(architecture, kind) for architecture, kind in EVERY if kind != "sealed"]
 ALLOW, KILL, EPERM, ENOSYS = "allow", "kill", "EPERM", "ENOSYS"
 ANSWERS = {0x7FFF0000: ALLOW, 0x80000000: KILL, 0x00050001: EPERM, 0x00050026: ENOSYS}
 HIGH = 1 << 32
@@ -38,10 +39,18 @@ def judge(program, architecture, number, *arguments):
             place += yes if holds else no
 
 
-@pytest.fixture(params=EVERY, ids="-".join)
+@pytest.fixture(params=WHOLE, ids="-".join)
 def asked(request):
     """Asks the shipped filter of an architecture and kind about a call by name."""
-    architecture, kind = request.param
+    return asking(*request.param)
+
+
+@pytest.fixture(params=filters.ARCHITECTURES)
+def sealed(request):
+    return asking(request.param, "sealed")
+
+
+def asking(architecture, kind):
     program = (filters.FOLDER / f"{architecture}-{kind}.bpf").read_bytes()
     column = list(filters.ARCHITECTURES).index(architecture)
 
@@ -81,17 +90,9 @@ def test_the_numbers_are_those_that_libseccomp_knows():
 
 def test_most_of_the_list_is_refused_whatever_the_arguments(asked):
     judged = {
-        "clone",
-        "clone3",
-        "ioctl",
-        "personality",
-        "prlimit64",
-        "sendmmsg",
-        "sendmsg",
-        "sendto",
-        "socket",
-        "socketpair",
-    }
+        "chmod", "clone", "clone3", "creat", "fchmod", "fchmodat", "fchmodat2", "ioctl", "mknod", "mknodat", "open",
+        "openat", "openat2", "personality", "prlimit64", "sendmmsg", "sendmsg", "sendto", "socket", "socketpair",
+    }  # fmt: skip
     for name, numbers in filters.NUMBERS.items():
         if name not in judged and numbers[asked.column] is not None:
             for argument in (0, 1, 0xFFFFFFFF, HIGH):
@@ -197,3 +198,37 @@ def test_the_script_finds_a_file_that_is_not_what_the_lists_say(tmp_path):
     (tmp_path / "x86_64-tcp.bpf").write_bytes(b"")
     with pytest.raises(SystemExit, match=r"x86_64-tcp\.bpf"):
         filters.main(["--check"], tmp_path)
+
+
+def test_no_file_gets_the_bits_that_lend_its_owners_rights(asked):
+    """With the number of each argument that is a mode, and of the flags without which it means nothing."""
+    places = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
+    opening = {"open": (2, 1), "openat": (3, 2)}
+    for name, place in places.items():
+        if filters.NUMBERS[name][asked.column] is not None:
+            for mode, answer in (
+                (0o777, ALLOW),
+                (0o1777, ALLOW),
+                (0o4755, EPERM),
+                (0o2755, EPERM),
+                (0o6000, EPERM),
+            ):
+                assert asked(name, *[0] * place, mode) == answer, name
+    for name, (place, flags) in opening.items():
+        if filters.NUMBERS[name][asked.column] is not None:
+            for flag, answer in ((0o100, EPERM), (0o20000000, EPERM), (0o2000000, ALLOW), (0, ALLOW)):
+                arguments = [0] * 6
+                arguments[place], arguments[flags] = 0o4755, flag
+                assert asked(name, *arguments) == answer, name
+                arguments[place] = 0o644
+                assert asked(name, *arguments) == ALLOW, name
+    assert asked("openat2") == ENOSYS
+
+
+def test_a_sealed_kernel_makes_pairs_of_streams_and_no_other_unix_sockets(sealed):
+    assert {sealed("socket", 1, kind, 0) for kind in (1, 2, 5)} == {EPERM}
+    assert sealed("socket", 1 | HIGH, 1, 0) == EPERM
+    assert sealed("socket", 2, 1, 0) == ALLOW
+    assert sealed("socketpair", 1, 1 | 0o2000000, 0) == sealed("socketpair", 1, 5, 0) == ALLOW
+    assert sealed("socketpair", 1, 2 | 0o2000000, 0) == EPERM
+    assert {sealed(number) for number in (0, 1, 2, 3, 100, filters.LAST)} == {ALLOW}

@@ -121,7 +121,7 @@ assert libc.prctl(22, 2, ctypes.byref(Program(len(steps), code)), 0, 0) == 0
 os.execv(program[0], program)
 """
 """Starts a program without one system call, as if the system did not have it."""
-PRCTL = 157 if os.uname().machine == "x86_64" else 167
+SECCOMP = 317 if os.uname().machine == "x86_64" else 277
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,8 @@ def test_a_system_without_landlock_is_refused_and_nothing_starts(place, workspac
 
 
 def test_a_system_that_takes_no_filter_is_refused_and_nothing_starts(place, workspace):
-    only_22 = LACKING.replace(
-        "(0x15, 0, 1, number)", f"(0x15, 0, 3, {PRCTL}), (0x20, 0, 0, 16), (0x15, 0, 1, number)"
-    )
     command = place.command(walls(place, workspace), ["/bin/echo", "started"])
-    done = place.start([place.python, "-I", "-c", only_22, "22", *command])
+    done = place.start([place.python, "-I", "-c", LACKING, str(SECCOMP), *command])
     assert (done.returncode, done.stdout) == (125, "")
     assert "takes no filter" in done.stderr
 
@@ -370,6 +367,7 @@ print(subprocess.run(["/bin/cat", "/etc/passwd"], capture_output=True, text=True
         ({"network": True}, ["unix", "tcp", "tcp6", "udp", "netlink"]),
         ({"network": False}, ["unix", "tcp", "tcp6", "netlink"]),
         ({"network": False, "inet": False}, ["unix", "netlink"]),
+        ({"network": False, "inet": False, "unix": False}, ["netlink"]),
     ],
 )
 def test_each_filter_leaves_its_sockets(place, seccomp, made):
@@ -384,6 +382,33 @@ for name, which in wanted.items():
 print(json.dumps(made))
 """
     assert json.loads(place.python_code({"seccomp": seccomp}, code).stdout) == made
+
+
+def test_a_kernel_seals_itself_and_all_of_its_threads(place, workspace):
+    """It keeps the sockets that it has; what comes afterwards has pairs of streams."""
+    code = """
+import os, socket, sys, threading
+sys.path.insert(0, sys.argv[1])
+import walls
+server = socket.socket(socket.AF_UNIX); server.bind(sys.argv[2]); server.listen()
+client = socket.socket(socket.AF_UNIX); client.connect(sys.argv[2])
+go, said = threading.Event(), []
+def later():
+    go.wait()
+    try: socket.socket(socket.AF_UNIX); said.append("made")
+    except PermissionError: said.append("refused")
+thread = threading.Thread(target=later); thread.start()
+walls.seal()
+go.set(); thread.join(); go.set(); later()
+accepted, _ = server.accept(); client.send(b"kept"); said.append(accepted.recv(9).decode())
+one, other = socket.socketpair(); one.send(b"pair"); said.append(other.recv(9).decode())
+try: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+except PermissionError: said.append("no datagrams")
+print(*said)
+"""
+    inner = [place.python, "-I", "-c", code, str(place.walls.parent), str(workspace / "socket")]
+    done = place.run(walls(place, workspace), *inner, as_user=True)
+    assert done.stdout == "refused refused kept pair no datagrams\n", done.stderr
 
 
 def test_with_a_network_a_tcp_connection_is_made(place, workspace):

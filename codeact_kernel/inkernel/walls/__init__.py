@@ -6,9 +6,10 @@ folder works without the package around it, before anything else can be imported
 """
 
 from .confining import confine, enter
+from .filtering import seal
 from .holding import holds
 from .joining import join
 from .landlock import abi as landlock_abi
 from .linux import CannotConfine
 
-__all__ = ["CannotConfine", "confine", "enter", "holds", "join", "landlock_abi"]
+__all__ = ["CannotConfine", "confine", "enter", "holds", "join", "landlock_abi", "seal"]

@@ -33,8 +33,12 @@ def confine(spec: dict[str, Any]) -> None:
     whole = complete(spec)
     if (count := threads()) != 1:
         raise CannotConfine(f"the process has {count} threads, and only one can be confined")
-    # Read while it may be.
-    instructions = filtering.read_filter(filtering.kind_of(whole["seccomp"])) if whole["seccomp"] else None
+    if whole["enter"] is not None and whole["seccomp"] is None:
+        raise CannotConfine(
+            "a lent workspace takes seccomp: else a program could be left there with its owner's rights"
+        )
+    # Read while they may be.
+    filters = filtering.read_filters(whole["seccomp"]) if whole["seccomp"] else []
     if whole["enter"] is not None:
         _enter(whole["enter"])
     for descriptor in whole["close"]:
@@ -51,8 +55,10 @@ def confine(spec: dict[str, Any]) -> None:
     if whole["landlock"] is not None:
         no_inet = whole["seccomp"] is not None and filtering.kind_of(whole["seccomp"]) == "unix"
         landlock.restrict(whole["landlock"], tcp_is_held=no_inet)
-    if instructions is not None:
+    for instructions in filters:
         filtering.install(instructions)
+    if whole["uid"] is not None:
+        privileges.allow_debugging()
 
 
 def enter(spec: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ misspelt would be one that is not applied: it is refused.
       "session": whether to lead a session of its own,
       "uid": null or N, "gid": null or N,      both or none
       "landlock": null or {"read": [PATH, …], "write": [PATH, …], "devices": [PATH, …], "network": false},
-      "seccomp": null or {"network": false, "inet": true},
+      "seccomp": null or {"network": false, "inet": true, "unix": true},
       "close": [descriptors to close]
     }
 
@@ -94,7 +94,7 @@ def _landlock(part: Any) -> dict[str, Any] | None:
 def _seccomp(part: Any) -> dict[str, Any] | None:
     if part is None:
         return None
-    whole = _parts(part, "seccomp", network=False, inet=True)
+    whole = _parts(part, "seccomp", network=False, inet=True, unix=True)
     for name, value in whole.items():
         _truth(value, f"seccomp.{name}")
     return whole

@@ -25,11 +25,12 @@ BY_FILTER = (
     "UDP, raw, vsock and other sockets, and TCP in ways that Landlock does not see",
     "namespaces, mounts, tracing, kernel keys, io_uring, and typing into terminals",
     "limits of other processes",
+    "programs that lend their owner's rights (set-user-id)",
 )
 NEVER = (
     "mode, owner, times and attributes of files outside that belong to the same user (chmod, chown, utime, setfattr)",
-    "seeing which files there are outside, and their size, owner and times (stat)",
-    "connecting to unix sockets with a path that the user may open",
+    "seeing which files there are outside, their size, owner, times and attributes, and their use (stat, inotify)",
+    "connecting to unix sockets with a path that the user may open, until the kernel is sealed",
     "System V shared memory and message queues of the same user",
     "slowing down other processes of the same user (nice, affinity)",
     "seeing other processes, where /proc was granted",

@@ -132,7 +132,13 @@ def become(uid: int, gid: int) -> None:
         raise CannotConfine(f"cannot become user {uid} and group {gid}: {error.strerror}") from error
     if os.getresuid() != (uid,) * 3 or os.getresgid() != (gid,) * 3 or os.getgroups():
         raise CannotConfine(f"did not become user {uid} and group {gid} altogether")
-    # A change of user takes it away, and /proc/self with it. A fresh process has it; a kernel is debugged.
+
+
+def allow_debugging() -> None:
+    """Let processes of the user look into this one, as into any that was not another user's before.
+
+    A change of user forbids it, and gives the process's own entry in /proc to root. Kernels are debugged.
+    """
     prctl(PR_SET_DUMPABLE, 1)
 
 
