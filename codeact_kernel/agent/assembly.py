@@ -29,6 +29,7 @@ from codeact_kernel.agent.seeing import open_vision
 from codeact_kernel.agent.serving import answering, make_server, own_methods
 from codeact_kernel.agent.subagents import Subagents
 from codeact_kernel.agent.workspace import seed_files
+from codeact_kernel.allowance import Allowance
 from codeact_kernel.blocks import AgentBlock, CodeBlock
 from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
@@ -116,7 +117,7 @@ async def assemble(
     mask = relations.mask
     wanted = plan(options, relations.folder, mask)
     settings, hooks = wanted.settings, HookChain(options.hooks)
-    kin = relations.kin or await _root(settings, stack, relations)
+    kin = relations.kin or await _root(wanted, stack, relations)
     if kin.depth == 0:  # the others' are the root's
         for of_set in wanted.sets:
             stack.push_async_callback(of_set.aclose)
@@ -211,9 +212,11 @@ def wanted_kernel(options: Options, wanted: Plan) -> KernelSettings:
     )
 
 
-async def _root(settings: Settings, stack: AsyncExitStack, relations: Relations) -> Kin:
+async def _root(wanted: Plan, stack: AsyncExitStack, relations: Relations) -> Kin:
+    settings = wanted.settings
     source = await stack.enter_async_context(KernelSource(settings.ready_kernels))
     limits = settings.max_agents, settings.max_agent_depth
     tree = Tree(*limits, source, relations.mask, relations.audit)
     stack.callback(tree.close)
-    return Kin(tree, tree.number())
+    tools = frozenset([*wanted.tools, *(of_set.name for of_set in wanted.sets)])
+    return Kin(tree, tree.number(), allowance=Allowance(workspace=str(wanted.workspace), tools=tools))

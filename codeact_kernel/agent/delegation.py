@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 from codeact_kernel.agent.kin import Kin
 from codeact_kernel.agent.launcher import Launcher
@@ -20,6 +22,9 @@ from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, parse
 from codeact_kernel.errors import KernelError, ToolError
 from codeact_kernel.supervisor import Supervisor
 from codeact_kernel.tools import caller
+
+Lane = Literal["async", "main", "worker"]
+_NOBODY = "nobody has started you, so there is nobody to hand anything to: print it, or answer"
 
 
 class Delegation:
@@ -51,6 +56,8 @@ class Delegation:
         """The sub-agents that code has started, each with its end."""
         self._callers: dict[str, str] = {}
         """The block that waits for a sub-agent, by the sub-agent's settled id."""
+        self._serving: dict[str | None, tuple[int, ...]] = {}
+        """Whose main lanes wait for a call that is made here, by the call's job."""
 
     @property
     def methods(self) -> dict[str, Callable[..., Any]]:
@@ -87,17 +94,20 @@ class Delegation:
         note: dict[str, Any] | None,
     ) -> dict[str, Any]:
         """Start a sub-agent for code, and wait for its end."""
+        if not isinstance(name, str | None) or not isinstance(model, str | None):
+            raise ToolError("name and model are texts, or None")
         if name is not None and name in self._launcher.in_use:
             raise ToolError(
                 f"the name {name!r} is in use: it belongs to a block or a sub-agent that has not ended"
             )
         seconds = None if timeout is None else _seconds(timeout)
+        seeds = None if parcel is None else self._seeds(parcel, note)
         by = caller() or "code"
         block = AgentBlock(str(task), id=name, model=model, timeout=seconds, after=(), by=by)
         job_id = await self._launcher.launch(block, self._turn())
-        if parcel is not None and note is not None:
+        if seeds is not None:
             # Its life begins with the loop's next round.
-            self._subagents.packed[job_id] = Seeds(parcel, note["names"], note["tools"])
+            self._subagents.packed[job_id] = seeds
         self._callers[job_id] = by
         try:
             result = await asyncio.shield(self._end_of(job_id))
@@ -134,17 +144,44 @@ class Delegation:
         """What a sub-agent has come to."""
         return self._subagents.result(name)
 
-    async def parcel(self) -> str:
-        """Where values can be put for another kernel."""
-        return self._kin.tree.parcel()
+    async def parcel(self, to: Any = None) -> dict[str, Any]:
+        """Where values can be put for another kernel, and what this agent may not do and that one may.
+
+        Args:
+            to: Who gets them: "parent", or the number of an agent whose object is called; None for a sub-agent, which
+                never may do more.
+        """
+        if to == "parent":
+            if self._kin.parent is None:
+                raise ToolError(_NOBODY)
+            lacks = self._kin.allowance.lacks(self._kin.parent.allowance)
+        else:
+            lacks = () if to is None else self._kin.allowance.lacks(self._home(to)._kin.allowance)
+        return {"file": self._kin.tree.parcel(self._kin), "lacks": list(lacks)}
 
     async def return_value(self, parcel: str) -> None:
         """Hand a parcel to the parent."""
         if self._kin.hand_back is None:
-            raise ToolError(
-                "nobody has started you, so there is nobody to hand anything to: print it, or answer"
-            )
-        self._kin.hand_back(parcel)
+            raise ToolError(_NOBODY)
+        self._kin.hand_back(self._own(parcel))
+
+    def _own(self, parcel: Any) -> str:
+        """A parcel of this agent's own: what a kernel says may be anything, and is made code or a path of."""
+        if not self._kin.tree.is_parcel(parcel, self._kin):
+            raise ToolError("this is no parcel of yours")
+        return str(parcel)
+
+    def _seeds(self, parcel: Any, note: Any) -> Seeds:
+        try:
+            return Seeds.of(self._own(parcel), note)
+        except ValueError as error:
+            raise ToolError(f"the parcel cannot be read: {error}") from None
+
+    def _home(self, owner: Any) -> Delegation:
+        home = self._kin.tree.homes.get(owner) if type(owner) is int else None
+        if home is None:
+            raise ToolError("the agent in whose kernel the object lives has ended, and the object with it")
+        return home
 
     async def ask_parent(self, question: str) -> str:
         """Ask the parent."""
@@ -154,14 +191,32 @@ class Delegation:
 
     # -- proxies ------------------------------------------------------------------------------------------
 
-    async def proxy(self, owner: int, number: int, name: str, asked: str | None, lane: str) -> str:
-        """Make a call where an object lives; returns the parcel with what came of it."""
-        home = self._kin.tree.homes.get(owner)
-        if home is None:
-            raise ToolError("the agent in whose kernel the object lives has ended, and the object with it")
-        return await home.serve(self._kin, number, name, asked, lane)
+    async def proxy(self, owner: int, number: int, name: str, asked: str | None, lane: str) -> dict[str, Any]:
+        """Make a call where an object lives.
 
-    async def serve(self, who: Kin, number: int, name: str, asked: str | None, lane: str) -> str:
+        Returns:
+            "file", the parcel with what came of it; "data", whether it is taken as data only.
+        """
+        home = self._home(owner)
+        # They become code of the owner's kernel, and the caller's may send anything.
+        if type(number) is not int or not isinstance(name, str) or not name.isidentifier():
+            raise ToolError("this is no call of an object")
+        if asked is not None:
+            asked = self._own(asked)
+        place: Lane = lane if lane in ("async", "worker") else "main"  # type: ignore[assignment]
+        file = await home.serve(self._kin, number, name, asked, place, self._waiting(caller()))
+        return {"file": file, "data": bool(home._kin.allowance.lacks(self._kin.allowance))}
+
+    def _waiting(self, by: str | None) -> tuple[int, ...]:
+        """The agents, by number, whose main lanes wait for what a block or a call calls."""
+        if by in self._serving:
+            return self._serving[by]
+        in_main = any(live.id == by and live.lane == "main" for live in self._supervisor.live)
+        return (self._kin.number,) if in_main else ()
+
+    async def serve(
+        self, who: Kin, number: int, name: str, asked: str | None, lane: Lane, waiting: tuple[int, ...]
+    ) -> str:
         """Make another agent's call of an object that lives here.
 
         Args:
@@ -170,6 +225,7 @@ class Delegation:
             name: The method.
             asked: The parcel with the arguments; None to read an attribute.
             lane: Where its calls run.
+            waiting: The agents, by number, whose main lanes wait for it.
 
         Returns:
             The parcel with the answer.
@@ -178,25 +234,43 @@ class Delegation:
             ToolError: If the call would wait for itself, or could not be made.
         """
         if lane == "main":
-            self._check_that_main_does_not_wait(who)
-        answer = self._kin.tree.parcel()
+            self._check_that_main_does_not_wait(who, waiting)
+            waiting = (*waiting, self._kin.number)
+        mine, theirs = self._kin.allowance, who.allowance
+        file = self._kin.tree.parcel(self._kin)
+        answer = {"file": file, "lacks": list(mine.lacks(theirs))}
         called = (
             "await get_ipython().kernel.family.aserve"
             if lane == "async"
             else "get_ipython().kernel.family.serve"
         )
-        code = CodeBlock(f"{called}({number}, {name!r}, {asked!r}, {answer!r})", after=(), lane=lane)  # type: ignore[arg-type]
-        job = Job(f"{who.name} {name} {next(self._numbers)}", code, 0)
+        data = bool(theirs.lacks(mine))
+        code = f"{called}({number!r}, {name!r}, {asked!r}, {answer!r}, data={data!r})"
+        job = Job(f"{who.name} {name} {next(self._numbers)}", CodeBlock(code, after=(), lane=lane), 0)
+        self._serving[job.id] = waiting
         try:
             outcome = await self._subagents.runner.aside(job)
         except KernelError as error:
             raise ToolError(f"the kernel in which the object lives is gone: {error.message}") from error
+        finally:
+            del self._serving[job.id]
+            if asked is not None:
+                with suppress(FileNotFoundError):
+                    os.unlink(asked)  # noqa: PTH108
         if outcome.status != "ok":
             raise ToolError(f"the call was ended in {self._kin.name}'s kernel: {outcome.error}")
-        return answer
+        return file
 
-    def _check_that_main_does_not_wait(self, who: Kin) -> None:
-        """A block that waits for its sub-agent in the main lane would have to end before that one's call can begin."""
+    def _check_that_main_does_not_wait(self, who: Kin, waiting: tuple[int, ...]) -> None:
+        """A block that waits for its sub-agent in the main lane would have to end before that one's call can begin.
+
+        So would one that waits for another agent's object which calls back.
+        """
+        if self._kin.number in waiting:
+            raise ToolError(
+                f"this call would wait for itself: it runs in the main lane of {self._kin.name}'s kernel, where the "
+                "code runs that waits for it"
+            )
         mine = self._kin.path
         if who.path[: len(mine)] != mine or who.path == mine:
             return

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from codeact_kernel.allowance import Allowance
 from codeact_kernel.kernels import KernelSource, make_folder, remove_folder
 from codeact_kernel.masking import Mask
 from codeact_kernel.policy import Audit
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 ROOT = "the agent"
 """What the root is called where an agent of its tree has to be named."""
+
+
+_PLAIN = Allowance()
 
 
 class NoPlace(Exception):
@@ -90,11 +95,29 @@ class Tree:
         finally:
             self._alive -= 1
 
-    def parcel(self) -> str:
-        """A path for values on their way from one kernel to another."""
+    def parcel(self, maker: Kin) -> str:
+        """A path for values on their way from one kernel to another. Each agent's lie in a folder of its own.
+
+        Args:
+            maker: Whose kernel will write it.
+        """
         if self._folder is None:
             self._folder = make_folder("ck-parcels-")
-        return str(self._folder / str(next(self._numbers)))
+        folder = self._folder / str(maker.number)
+        folder.mkdir(0o700, exist_ok=True)
+        return str(folder / str(next(self._numbers)))
+
+    def is_parcel(self, path: Any, maker: Kin) -> bool:
+        """Whether something that a kernel has said is the path of a parcel of its own.
+
+        Args:
+            path: What it has said.
+            maker: Whose kernel it is.
+        """
+        if self._folder is None or not isinstance(path, str):
+            return False
+        start = f"{self._folder / str(maker.number)}/"
+        return path.startswith(start) and re.fullmatch("[0-9]{1,18}", path[len(start) :]) is not None
 
     def close(self) -> None:
         """Remove the folder."""
@@ -122,6 +145,10 @@ class Kin:
     """Takes the parcel that its parent shall get; None for a root."""
     record: Folder | None = None
     """The folder of its parent's record, open; None for a root, and where no record is kept."""
+    allowance: Allowance = _PLAIN
+    """What the code in its kernel may do."""
+    parent: Kin | None = None
+    """None for a root."""
 
     @property
     def name(self) -> str:

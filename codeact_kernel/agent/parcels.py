@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from codeact_kernel.agent.kin import Tree
+from codeact_kernel.agent.kin import Kin
 from codeact_kernel.blocks import AgentBlock, CodeBlock, Job, Outcome
 from codeact_kernel.errors import KernelError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels import KernelRunner
+
+MOST = 2**20
+"""Bytes of a note that are read. Ours: a name and a few words for each of thousands of values."""
+_WORDS = 300
+"""Characters of what a value is, in words."""
 
 
 @dataclass
@@ -26,6 +33,23 @@ class Seeds:
     parcel: str | None = None
     names: dict[str, str] = field(default_factory=dict)
     tools: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, parcel: str, note: Any) -> Seeds:
+        """Read what a kernel says of a parcel.
+
+        Args:
+            parcel: The parcel.
+            note: What it says.
+
+        Raises:
+            ValueError: If that is no such note.
+        """
+        names, tools = (note.get("names"), note.get("tools")) if isinstance(note, dict) else (None, None)
+        if not isinstance(names, dict) or not isinstance(tools, list):
+            raise ValueError("it has no names and tools")
+        told = {str(name): str(what)[:_WORDS] for name, what in names.items() if str(name).isidentifier()}
+        return cls(parcel, told, [tool for tool in tools if isinstance(tool, str)])
 
     def remove(self) -> None:
         """Remove the parcel, once no kernel can need it any more."""
@@ -41,12 +65,12 @@ class Parcels:
     """Packs for the sub-agents of one agent, and unpacks.
 
     Args:
-        tree: Where parcels lie.
+        kin: The agent's place.
         runner: The agent's kernel.
     """
 
-    def __init__(self, tree: Tree, runner: KernelRunner) -> None:
-        self._tree = tree
+    def __init__(self, kin: Kin, runner: KernelRunner) -> None:
+        self._kin = kin
         self._runner = runner
 
     async def pack(self, job: Job, block: AgentBlock) -> Seeds:
@@ -64,7 +88,7 @@ class Parcels:
         bad = [name for name in block.namespace if not name.isidentifier()]
         if bad:
             raise CannotSeed(f"namespace: {', '.join(bad)}: names only, separated by commas")
-        file = self._tree.parcel()
+        file = self._kin.tree.parcel(self._kin)
         given = ", ".join(f"{name}={name}" for name in dict.fromkeys(block.namespace))
         # As code of the same reply, so that it waits for the blocks that make these names, and is skipped with them.
         code = f"get_ipython().kernel.family.pack({file!r}, {given})"
@@ -72,36 +96,65 @@ class Parcels:
         outcome = await self._runner.aside(packing)
         if outcome.status != "ok":
             raise CannotSeed(f"namespace: {_last_line(outcome.error)}")
-        note = await asyncio.to_thread(_read_note, file)
-        if "error" in note:
-            raise CannotSeed("it was not started, because this cannot be passed:\n" + note["error"])
-        return Seeds(file, note["names"], note["tools"])
+        try:
+            note = await asyncio.to_thread(read_note, file)
+            if "error" in note:
+                raise CannotSeed(f"it was not started, because this cannot be passed:\n{note['error']}")
+            return Seeds.of(file, note)
+        except (OSError, ValueError) as error:
+            raise CannotSeed(f"namespace: what was packed cannot be read: {error}") from None
 
-    async def take(self, job: Job, file: str) -> str:
+    async def take(self, job: Job, file: str, *, data: bool) -> str:
         """Bind what a sub-agent has handed back.
 
         Args:
             job: The sub-agent's job.
             file: The parcel.
+            data: Whether it is taken as data only, since the sub-agent may do less than its parent.
 
         Returns:
             What there is to say of it.
         """
         name = job.name
-        code = f"get_ipython().kernel.family.take({name!r}, {file!r})"
+        # The note goes into a folder of this kernel's own: beside the parcel there may be a link.
+        beside = self._kin.tree.parcel(self._kin)
+        code = f"get_ipython().kernel.family.take({name!r}, {file!r}, {beside!r}, data={data!r})"
         try:
             outcome = await self._runner.aside(Job(f"{job.id} result", CodeBlock(code, after=()), job.reply))
         except KernelError as error:
             outcome = Outcome("died", error=error.message)
         if outcome.status != "ok":
             return f"what it handed back cannot be read here: {_last_line(outcome.error)}"
-        note = await asyncio.to_thread(_read_note, file)
-        where = name if note["bound"] else f"self.result({json.dumps(name, ensure_ascii=False)})"
-        return f"it handed back a {note['what']}: {where}"
+        try:
+            note = await asyncio.to_thread(read_note, beside)
+        except (OSError, ValueError) as error:
+            return f"what it handed back cannot be read here: {error}"
+        where = name if note.get("bound") else f"self.result({json.dumps(name, ensure_ascii=False)})"
+        return f"it handed back a {str(note.get('what'))[:_WORDS]}{', as data' * data}: {where}"
 
 
-def _read_note(file: str) -> dict[str, Any]:
-    note: dict[str, Any] = json.loads(Path(file + wire.PARCEL_NOTE).read_text("utf-8"))
+def read_note(file: str) -> dict[str, Any]:
+    """Read what a kernel says of a parcel. Whatever lies there, no more than a note is read.
+
+    Args:
+        file: The parcel.
+
+    Raises:
+        OSError: If it cannot be opened, or is a symlink.
+        ValueError: If it is no note.
+    """
+    fd = os.open(file + wire.PARCEL_NOTE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST:
+            raise ValueError("the note about it is no file, or too long")
+        note = json.loads(os.read(fd, MOST))
+    except RecursionError:
+        note = None
+    finally:
+        os.close(fd)
+    if not isinstance(note, dict):
+        raise ValueError("the note about it says nothing")
     return note
 
 

@@ -23,6 +23,7 @@ from codeact_kernel.blocks import AgentBlock, ClearOutput, CodeBlock, Job, Outco
 from codeact_kernel.errors import CodeactError, ToolError
 from codeact_kernel.kernels import KernelRunner
 from codeact_kernel.protocols import LAST, Model, Watcher
+from codeact_kernel.tools import Tool, Toolset
 
 if TYPE_CHECKING:
     from codeact_kernel.agent.agent import Agent
@@ -47,6 +48,8 @@ class Child:
     answer: str | None = None
     returned: str | None = None
     """The parcel that it has handed back."""
+    lacks: tuple[str, ...] = ()
+    """What it may not do, and its parent may."""
 
 
 class Subagents:
@@ -79,7 +82,7 @@ class Subagents:
         self._open_model = open_model
         self._seer = seer
         self._relations = relations
-        self._parcels = Parcels(kin.tree, runner)
+        self._parcels = Parcels(kin, runner)
         self._children: dict[str, Child] = {}
         self._latest: dict[str, Child] = {}
         self._alive: set[str] = set()
@@ -161,13 +164,20 @@ class Subagents:
         notes = (
             ()
             if child.returned is None or block.by
-            else (await self._parcels.take(child.job, child.returned),)
+            else (await self._parcels.take(child.job, child.returned, data=bool(child.lacks)),)
         )
         return Outcome(notes=notes)
 
     def _make(self, child: Child, block: AgentBlock, seeds: Seeds, digest: Digest) -> Agent:
         kin = self.kin
         name = child.job.id
+        known = self._wanted.tools
+        tools: list[Tool | Toolset] = [
+            *(known[tool] for tool in seeds.tools if tool in known),
+            *(of_set for of_set in self._wanted.sets if _is_seeded(of_set.name, seeds.tools)),
+        ]
+        allowance = replace(kin.allowance, tools=frozenset(tool.name for tool in tools))
+        child.lacks = allowance.lacks(kin.allowance)
         place = Kin(
             kin.tree,
             kin.tree.number(),
@@ -177,17 +187,15 @@ class Subagents:
             ask=lambda question: self._asked(child, question),
             hand_back=lambda parcel: setattr(child, "returned", parcel),
             record=(folder := self._relations.folder()),
+            allowance=allowance,
+            parent=kin,
         )
-        known = self._wanted.tools
         return self._relations.spawn(
             replace(
                 self._options,
                 model=self._open_model(block.model, name),
                 vision=self._seer,
-                tools=[
-                    *(known[tool] for tool in seeds.tools if tool in known),
-                    *(of_set for of_set in self._wanted.sets if _is_seeded(of_set.name, seeds.tools)),
-                ],
+                tools=tools,
                 mcp=None,
                 namespace={},
                 files={},
@@ -241,7 +249,7 @@ class Subagents:
             child.agent.steer(note, "parent")
 
     def result(self, name: str) -> dict[str, Any]:
-        """What a sub-agent has come to: "answer", and "file", the parcel that it has handed back.
+        """What a sub-agent has come to: "answer"; "file", the parcel that it has handed back; "data", as in `take`.
 
         Raises:
             ToolError: If none of that name has answered.
@@ -250,12 +258,14 @@ class Subagents:
         if child is None or child.answer is None:
             known = ", ".join(n for n, c in self._latest.items() if c.answer is not None) or "none yet"
             raise ToolError(f"no sub-agent {name!r} has answered; these have: {known}")
-        return {"answer": child.answer, "file": child.returned}
+        return {"answer": child.answer, "file": child.returned, "data": bool(child.lacks)}
 
     def said_by(self, job_id: str) -> dict[str, Any]:
         """As `result`, by settled id; both None where it has not answered."""
         child = self._children.get(job_id)
-        return {"answer": child and child.answer, "file": child and child.returned}
+        if child is None:
+            return {"answer": None, "file": None, "data": True}
+        return {"answer": child.answer, "file": child.returned, "data": bool(child.lacks)}
 
     def picture(self, job_id: str) -> dict[str, Any]:
         """What there is to see of a sub-agent: "turns", "last", "blocks" and "agents"."""

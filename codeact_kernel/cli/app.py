@@ -5,6 +5,7 @@ Comes in: arguments. Goes out: an exit code, and for what went wrong one line th
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -22,7 +23,7 @@ from codeact_kernel.cli.install import install
 from codeact_kernel.cli.mcp import mcp
 from codeact_kernel.cli.models import model
 from codeact_kernel.cli.run import run
-from codeact_kernel.cli.streams import complain, masked
+from codeact_kernel.cli.streams import CleanFormatter, clean, complain, masked
 from codeact_kernel.errors import CodeactError
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -71,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(CleanFormatter())
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="codeact", standalone_mode=False)
     except UsageError as error:
@@ -87,10 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception:
-        # A bug of ours. Python itself would print it, and the values that an error's text holds.
+        # A bug of ours. Python itself would print it, and the values that an error's text holds, as they are.
         if arguments is not None:
             raise
-        print(masked(traceback.format_exc()), file=sys.stderr, end="")
+        print(clean(masked(traceback.format_exc())), file=sys.stderr, end="")
         return 1
     return code if isinstance(code, int) else 0
 

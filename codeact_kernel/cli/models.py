@@ -65,16 +65,16 @@ def fetch_shown(name: str) -> Path:
     Raises:
         CodeactError: As `model.weights.fetch` does.
     """
+    from codeact_kernel.cli.console import TerminalConsole
     from codeact_kernel.model import weights
 
     if not is_terminal(sys.stderr):
         return weights.fetch(name)
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     wanted = weights.asset(name)
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=TerminalConsole(stderr=True), transient=True) as bar:
         task = bar.add_task(f"looking for {name}", total=wanted.size)
 
         def advance(done: int, size: int) -> None:

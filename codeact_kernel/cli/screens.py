@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from codeact_kernel.cli.stdin import StdinLines
 from codeact_kernel.cli.streams import clean, complain, is_terminal
+from codeact_kernel.controls import visible
 from codeact_kernel.errors import ToolError
 
 if TYPE_CHECKING:
@@ -108,12 +109,11 @@ class TerminalScreen(Screen):
     """
 
     def __init__(self, protocol: str = "tags") -> None:
-        from rich.console import Console
-
+        from codeact_kernel.cli.console import TerminalConsole
         from codeact_kernel.cli.progress import Progress
 
         self.can_ask = somebody_is_there()
-        self.console = Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
+        self.console = TerminalConsole(file=sys.stderr, highlight=False, markup=False, emoji=False)
         self.progress = Progress(self.show, protocol)
         self.question: asyncio.Future[str | None] | None = None
         """The question that is open."""
@@ -192,7 +192,7 @@ class TerminalScreen(Screen):
         from rich.text import Text
 
         self._make_place()
-        self.show(Text(clean(question), style="bold"))
+        self.show(Text(visible(question).expandtabs(4), style="bold"))
         self.question = asyncio.get_running_loop().create_future()
         try:
             self._open_question()

@@ -9,19 +9,17 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import logging
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from codeact_kernel.controls import shown
 from codeact_kernel.errors import CodeactError
 from codeact_kernel.events import Event, to_json
 from codeact_kernel.masking import Mask, environment_secrets
-
-_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""Marks that turn the direction of writing: with them a terminal shows other code than the one that runs."""
 
 
 def clean(text: str) -> str:
@@ -30,9 +28,7 @@ def clean(text: str) -> str:
     Args:
         text: Text from a model, a block, an endpoint.
     """
-    from codeact_kernel.dialogue.shorten import plain
-
-    return _BIDI.sub("", plain(text)).expandtabs(4)
+    return shown(text).expandtabs(4)
 
 
 def complain(message: str) -> None:
@@ -54,6 +50,14 @@ def masked(text: str) -> str:
         text: What is printed and has not passed an agent: an error, a traceback.
     """
     return Mask(environment_secrets(os.environ)).text(text)
+
+
+class CleanFormatter(logging.Formatter):
+    """Writes what is logged as text: it may tell of what a kernel or a server has sent."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As the one it is a kind of."""
+        return clean(masked(super().format(record)))
 
 
 def is_terminal(stream: TextIO | None) -> bool:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from codeact_kernel.blocks import AgentBlock, Block, BlockResult, ErrorOutput, format_duration
 from codeact_kernel.cli.streams import clean
+from codeact_kernel.controls import visible
 from codeact_kernel.dialogue import in_the_end
 from codeact_kernel.messages import Usage
 from codeact_kernel.supervisor.output import as_text
@@ -114,16 +115,16 @@ def told_record(path: Path) -> Text:
     """
     relative = os.path.relpath(path)
     shown = str(path) if relative.startswith(os.pardir) else relative
-    return Text(f"record: {shown}", style="dim", overflow="fold")
+    return Text(f"record: {clean(shown)}", style="dim", overflow="fold")
 
 
 def code_lines(block: Block) -> list[Text]:
-    """The first lines of what the model wrote, indented.
+    """The first lines of what the model wrote, indented. Nothing of it is hidden: this is what runs.
 
     Args:
         block: The block.
     """
-    text = clean(block.task if isinstance(block, AgentBlock) else block.code).strip("\n")
+    text = visible(block.task if isinstance(block, AgentBlock) else block.code).expandtabs(4).strip("\n")
     lines = text.split("\n")
     shown = "\n".join(lines[:CODE_LINES])
     code = Text(shown) if isinstance(block, AgentBlock) else _highlighted(shown)

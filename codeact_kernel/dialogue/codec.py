@@ -9,8 +9,9 @@ import json
 from collections.abc import Callable, Collection, Sequence
 
 from codeact_kernel.blocks import CodeBlock
+from codeact_kernel.controls import sendable
 from codeact_kernel.dialogue.format import format_parts
-from codeact_kernel.dialogue.frames import Framer, sendable
+from codeact_kernel.dialogue.frames import Framer
 from codeact_kernel.dialogue.prompt import example_turns
 from codeact_kernel.dialogue.tags import TagReader
 from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Report, Task

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import secrets
 
+from codeact_kernel.controls import sendable
 from codeact_kernel.dialogue.format import attribute
 from codeact_kernel.dialogue.vocabulary import holds_tag, imitates
 from codeact_kernel.events import Knowledge, Observation, Report
 
-_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 _INLINE = ("note", "reminder", "fault")
-
-
-def sendable(text: str) -> str:
-    """Replace what an endpoint cannot take (NUL, halves of surrogate pairs) by the replacement mark."""
-    return _UNSENDABLE.sub("\ufffd", text)
 
 
 class Framer:

@@ -27,8 +27,9 @@ from codeact_kernel.blocks import (
     StreamOutput,
     format_duration,
 )
+from codeact_kernel.controls import plain
 from codeact_kernel.dialogue.bundles import bundle_text, is_picture
-from codeact_kernel.dialogue.shorten import Count, Gap, one_line, plain, shorten
+from codeact_kernel.dialogue.shorten import Count, Gap, one_line, shorten
 from codeact_kernel.events import Observation, Report
 
 RESULT_TOKENS = 2000

@@ -15,7 +15,8 @@ from string import Template
 from typing import Literal
 
 from codeact_kernel.blocks import format_duration
-from codeact_kernel.dialogue.shorten import one_line, plain
+from codeact_kernel.controls import plain
+from codeact_kernel.dialogue.shorten import one_line
 
 Protocol = Literal["tags", "tools", "json"]
 

@@ -1,52 +1,20 @@
 """Text of a block, made fit to be read by a model.
 
-Comes in: characters as a terminal would get them. Goes out: what a person would see at the end, and of a long
-text its head and its tail with an exact count of what is between.
+Comes in: a text. Goes out: of a long one its head and its tail, with an exact count of what is between.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from codeact_kernel.blocks import LeftOut
-from codeact_kernel.dialogue.frames import sendable
 
 Count = Callable[[str], int]
 """How many tokens a text is."""
 
-_ESCAPE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # colours, moves of the cursor
-    r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links
-    r"|[PX^_][^\x1b\n]*(?:\x1b\\)?"  # device control strings
-    r"|[ -/]*[0-~])"  # two and three characters
-)
-_CONTROL = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f]")
-
 _WIDEST = 8
 """Characters a token, at most, of a text that is counted whole; a longer one is long in any case. English and
 code have 3 to 4 characters a token."""
-
-
-def plain(text: str) -> str:
-    """Take away what only a terminal understands.
-
-    Args:
-        text: Text with colours, progress bars and controls.
-
-    Returns:
-        The text without escape sequences; of a line that was written over by carriage returns only its last
-        state; without other controls; with a replacement mark for NUL and for halves of surrogate pairs.
-    """
-    if "\x1b" in text:
-        text = _ESCAPE.sub("", text)
-    if "\r" in text:
-        text = "\n".join(map(_last_state, text.split("\n")))
-    return sendable(_CONTROL.sub("", text))
-
-
-def _last_state(line: str) -> str:
-    return next((state for state in reversed(line.split("\r")) if state), "")
 
 
 Gap = tuple[int, LeftOut]

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from codeact_kernel.blocks import Cancel, Fault, Part
+from codeact_kernel.controls import sendable
 from codeact_kernel.dialogue.attributes import Desk
 from codeact_kernel.dialogue.calls import ObjectEnd, read_call, schemas
 from codeact_kernel.dialogue.codec import TagCodec
-from codeact_kernel.dialogue.frames import sendable
 from codeact_kernel.dialogue.reader import CUT, Items, TextReader
 from codeact_kernel.events import Entry, Observation, Reply, Report
 from codeact_kernel.messages import CallPiece, Message, ToolCall

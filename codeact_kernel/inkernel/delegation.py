@@ -99,7 +99,7 @@ class Delegation:
         parcel, note = None, None
         if namespace:
             values = _named(namespace, self._family.namespace)
-            parcel = await self._bridge.acall("self.parcel")
+            parcel = (await self._bridge.acall("self.parcel"))["file"]
             try:
                 note = self._family.write(parcel, values)
             except CannotTravel as error:
@@ -107,7 +107,7 @@ class Delegation:
         said = await self._bridge.acall("self.run_agent", (task, name, model, timeout, parcel, note))
         if said["status"] != "ok":
             raise AgentError(said["name"], said["status"], said["message"])
-        value = None if said["file"] is None else self._family.load(said["file"])
+        value = None if said["file"] is None else self._family.load(said["file"], data=said["data"])
         return Answer(said["answer"], said["name"], value)
 
     @property
@@ -147,15 +147,17 @@ class Delegation:
         """Hand a copy of an object to the agent that started you, beside your answer. The last one counts.
 
         Args:
-            value: The object: data, functions, classes; functions keep working where they arrive.
+            value: The object: data, functions, classes; functions keep working where they arrive. Where you may do
+                less than your parent, having fewer tools say, only data: numbers, texts, lists, dicts, dates, arrays,
+                frames, images, dataclasses (which arrive as records).
 
         Raises:
-            TypeError: If it cannot be passed.
+            TypeError: If it cannot be passed; says what can be done.
             ToolError: If nobody has started you.
         """
-        parcel = self._bridge.call("self.parcel")
-        self._family.write(parcel, {"value": value})
-        self._bridge.call("self.return_value", (parcel,))
+        place = self._bridge.call("self.parcel", ("parent",))
+        self._family.put(place, {"value": value})
+        self._bridge.call("self.return_value", (place["file"],))
 
     async def ask_parent(self, question: str) -> str:
         """Ask the agent that started you, and wait for what it says.

@@ -6,16 +6,24 @@ bound, and the calls of other kernels' proxies, made here.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from codeact_kernel.inkernel import parcels, wire
+from codeact_kernel.inkernel import dataparcels, parcels, wire
 from codeact_kernel.inkernel.bridge import Bridge, ToolError
 from codeact_kernel.inkernel.namespace import ensure_cloudpickle
-from codeact_kernel.inkernel.proxies import Lent, Proxy
+from codeact_kernel.inkernel.proxies import Lent, Proxy, reached
+
+_DATA_ONLY = (
+    "This agent may do less than the one that gets it (it lacks {lacks}), so what it hands over is data, and no code "
+    "or pickle. Hand over rows, arrays, frames or dataclasses; or write a file into the workspace and hand over its "
+    "path; or let your parent start you with the same tools (namespace=)."
+)
 
 
 class Family:
@@ -88,8 +96,28 @@ class Family:
             "tools": trip.tools,
         }
 
+    def put(self, place: Mapping[str, Any], values: Mapping[str, Any], *, lend: bool = False) -> None:
+        """Write values for an agent that may do more than this one, or no more.
+
+        Args:
+            place: What the host says of it: "file", and "lacks", what this agent may not do and that one may.
+            values: The values by name.
+            lend: Whether what is no data is lent.
+
+        Raises:
+            CannotTravel: If one of them cannot be passed.
+        """
+        if not place["lacks"]:
+            self.write(place["file"], values)
+            return
+        try:
+            dataparcels.write_data(place["file"], values, self._lent if lend else None)
+        except parcels.CannotTravel as error:
+            why = _DATA_ONLY.format(lacks="; ".join(place["lacks"]))
+            raise parcels.CannotTravel(f"{error}\n{why}") from None
+
     def receive(self, file: str) -> dict[str, str]:
-        """Bind what a parcel holds, and what that needs.
+        """Bind what a parcel of this agent's parent holds, and what that needs.
 
         Args:
             file: The parcel.
@@ -98,28 +126,40 @@ class Family:
             Why it could not be read, under "parcel"; nothing where it could.
         """
         try:
-            self.namespace.update(self._values(file))
+            self.namespace.update(self._values(file, data=False))
         except Exception as error:
             return {"parcel": f"{type(error).__name__}: {error}"}
         return {}
 
-    def take(self, name: str, file: str) -> None:
+    def take(self, name: str, file: str, note: str, *, data: bool) -> None:
         """Take what a sub-agent has handed back. Its name is bound to it, if that is free; a note says what it is.
 
         Args:
             name: The sub-agent's name.
             file: The parcel.
+            note: Where the note goes.
+            data: Whether it is taken as data only, since the sub-agent may do less than this one.
         """
-        value = self._results[file] = self.load(file)
+        value = self._results[file] = self.load(file, data=data)
         bound = name.isidentifier() and name not in self.namespace
         if bound:
             self.namespace[name] = value
-        _write_note(file, {"what": wire.describe(value), "bound": bound})
+        # To describe a proxy would be to call the other kernel.
+        _write_note(
+            note, {"what": str(value) if isinstance(value, Proxy) else wire.describe(value), "bound": bound}
+        )
 
-    def load(self, file: str) -> Any:
-        """The one value of a parcel."""
-        (value,) = self._values(file).values()
-        return value
+    def load(self, file: str, *, data: bool) -> Any:
+        """The one value of a parcel.
+
+        Args:
+            file: The parcel.
+            data: As in `take`.
+        """
+        values = list(self._values(file, data=data).values())
+        if len(values) != 1:
+            raise ValueError(f"it holds {len(values)} values instead of one")
+        return values[0]
 
     def result(self, name: str) -> Any:
         """What a sub-agent has handed back; its answer where that is all.
@@ -133,14 +173,20 @@ class Family:
             return said["answer"]
         if file not in self._results:
             # The kernel was restarted since.
-            self._results[file] = self.load(file)
+            self._results[file] = self.load(file, data=said["data"])
         return self._results[file]
 
-    def _values(self, file: str, *, once: bool = False) -> dict[str, Any]:
-        ensure_cloudpickle(self._cloudpickle)
-        values, *needed = parcels.read(file, self)
-        if once:
-            os.unlink(file)  # noqa: PTH108
+    def _values(self, file: str, *, data: bool, once: bool = False) -> dict[str, Any]:
+        try:
+            if data:
+                return dataparcels.read_data(file, self)
+            ensure_cloudpickle(self._cloudpickle)
+            values, *needed = parcels.read(file, self)
+        finally:
+            if once:
+                # Where kernels may not touch each other's files, the host removes it.
+                with suppress(OSError):
+                    os.unlink(file)  # noqa: PTH108
         for more in needed:
             for name, value in more.items():
                 self.namespace.setdefault(name, value)
@@ -153,20 +199,25 @@ class Family:
         owner, _, number, *_ = about
         return self._lent.find(number) if owner == self._lent.owner else Proxy(self._ask, self._aask, *about)
 
-    def serve(self, number: int, name: str, asked: str | None, answer: str) -> None:
+    def serve(
+        self, number: int, name: str, asked: str | None, answer: Mapping[str, Any], *, data: bool
+    ) -> None:
         """Make a call of another kernel's proxy here.
 
         Args:
             number: The object's.
             name: The method, or the attribute.
             asked: The parcel with the arguments; None to read the attribute.
-            answer: Where the parcel with the answer goes.
+            answer: Where the parcel with the answer goes, as in `put`.
+            data: Whether the arguments are taken as data only.
         """
-        self._answer(answer, self._call(number, name, asked))
+        self._answer(answer, self._call(number, name, asked, data))
 
-    async def aserve(self, number: int, name: str, asked: str | None, answer: str) -> None:
+    async def aserve(
+        self, number: int, name: str, asked: str | None, answer: Mapping[str, Any], *, data: bool
+    ) -> None:
         """As `serve`, for objects whose methods are awaited."""
-        made = self._call(number, name, asked)
+        made = self._call(number, name, asked, data)
         if asked is not None and inspect.isawaitable(made.get("value")):
             try:
                 made = {"value": await made["value"]}
@@ -174,25 +225,24 @@ class Family:
                 made = {"error": error}
         self._answer(answer, made)
 
-    def _call(self, number: int, name: str, asked: str | None) -> dict[str, Any]:
+    def _call(self, number: int, name: str, asked: str | None, data: bool) -> dict[str, Any]:
         try:
-            target = self._lent.find(number)
-            if name != "__call__":
-                target = getattr(target, name)
+            target = reached(self._lent.find(number), name)
             if asked is None:
                 return {"value": target}
-            given = self._values(asked, once=True)
+            given = self._values(asked, data=data, once=True)
             args = [value for key, value in given.items() if key.isdigit()]
             return {"value": target(*args, **{key: given[key] for key in given if not key.isdigit()})}
         except Exception as error:
             return {"error": error}
 
-    def _answer(self, file: str, made: dict[str, Any]) -> None:
+    def _answer(self, place: Mapping[str, Any], made: dict[str, Any]) -> None:
         try:
-            self.write(file, made)
+            self.put(place, _as_data(made) if place["lacks"] else made, lend=True)
         except parcels.CannotTravel as why:
             error = made.get("error") or why
-            self.write(file, {"error": ToolError(f"{type(error).__name__}: {error}")})
+            made = {"error": ToolError(f"{type(error).__name__}: {error}")}
+            self.put(place, _as_data(made) if place["lacks"] else made)
 
     def _ask(self, proxy: Proxy, name: str, args: tuple[Any, ...] | None, kwargs: dict[str, Any]) -> Any:
         return self._heard(self._bridge.call("self.proxy", self._question(proxy, name, args, kwargs)))
@@ -206,19 +256,38 @@ class Family:
         self, proxy: Proxy, name: str, args: tuple[Any, ...] | None, kwargs: dict[str, Any]
     ) -> tuple[Any, ...]:
         asked = None
-        if args is not None:
-            asked = self._bridge.call("self.parcel")
-            self.write(asked, {**{str(at): value for at, value in enumerate(args)}, **kwargs})
         owner, _, number, *_, lane = proxy._about
+        if args is not None:
+            place = self._bridge.call("self.parcel", (owner,))
+            self.put(place, {**{str(at): value for at, value in enumerate(args)}, **kwargs}, lend=True)
+            asked = place["file"]
         return owner, number, name, asked, lane
 
-    def _heard(self, file: str) -> Any:
-        ((kind, value),) = self._values(file, once=True).items()
-        if kind == "error":
-            raise value
-        return value
+    def _heard(self, said: Mapping[str, Any]) -> Any:
+        values = self._values(said["file"], data=said["data"], once=True)
+        if "error" in values:
+            error = values["error"]
+            raise error if isinstance(error, Exception) else _error(error)
+        return values["value"]
+
+
+def _as_data(made: dict[str, Any]) -> dict[str, Any]:
+    """What came of a call, with an error as the name of its class and its text."""
+    error = made.get("error")
+    return made if error is None else {"error": (type(error).__name__, str(error))}
+
+
+def _error(told: Any) -> Exception:
+    """An error that has come as data: of Python's own class where it is one of those."""
+    name, text = map(str, told)
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        with suppress(Exception):
+            return kind(text)
+    return ToolError(text if name == "ToolError" else f"{name}: {text}")
 
 
 def _write_note(file: str, note: Mapping[str, Any]) -> None:
-    with open(file + wire.PARCEL_NOTE, "w", encoding="utf-8") as beside:
-        json.dump(note, beside)
+    beside = file + wire.PARCEL_NOTE
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
+        out.write(json.dumps(note).encode())

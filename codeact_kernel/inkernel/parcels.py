@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import io
 import mmap
+import os
 import pickle
+import stat
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import CellType, FunctionType
 from typing import Any, Protocol
@@ -172,23 +174,24 @@ class Trip:
             self.tools.append(name)
 
 
-def write(file: str, parts: list[Any]) -> None:
+def write(file: str, parts: Sequence[Any], magic: bytes = MAGIC) -> None:
     """Write a parcel.
 
     Args:
-        file: Where to.
+        file: Where to. Nothing is there yet.
         parts: Its parts.
+        magic: What it begins with.
     """
     lengths = [memoryview(part).nbytes for part in parts]
-    with open(file, "wb") as out:
-        out.write(MAGIC + struct.pack(f"<{len(parts) + 1}q", len(parts), *lengths))
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as out:
+        out.write(magic + struct.pack(f"<{len(parts) + 1}q", len(parts), *lengths))
         for part in parts:
             out.write(b"\0" * (-out.tell() % ALIGNED))
             out.write(part)
 
 
 def read(file: str, place: Place) -> list[dict[str, Any]]:
-    """Read a parcel. Nothing is bound.
+    """Read a parcel of a kernel that may do no less than this one: its pickles are code. Nothing is bound.
 
     Args:
         file: Where it lies. It may be removed as soon as this returns.
@@ -198,11 +201,12 @@ def read(file: str, place: Place) -> list[dict[str, Any]]:
         The values by name; then what they need, by name, in as many dicts as there were.
 
     Raises:
+        ValueError: If it is no parcel, or not whole.
         Exception: Whatever making one of the values raises.
     """
-    with open(file, "rb") as opened:
+    with open_file(file) as opened:
         whole = memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY))
-    stream, *buffers = _parts(whole)
+    stream, *buffers = parts_of(whole, MAGIC)
     unpickler = pickle.Unpickler(io.BytesIO(stream), buffers=buffers)
     before, functions.arriving.place = getattr(functions.arriving, "place", None), place
     try:
@@ -212,16 +216,46 @@ def read(file: str, place: Place) -> list[dict[str, Any]]:
         functions.arriving.place = before
 
 
-def _parts(whole: memoryview) -> Iterator[memoryview]:
-    if bytes(whole[:8]) != MAGIC:
+def open_file(file: str) -> io.BufferedReader:
+    """Open a parcel. Whoever has made it may have put a link, a pipe or a device there.
+
+    Args:
+        file: Where it lies.
+
+    Raises:
+        OSError: If it is not there, or is a link.
+        ValueError: If it is no file.
+    """
+    fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ValueError("this is no file")
+    return open(fd, "rb")
+
+
+def parts_of(whole: memoryview, magic: bytes) -> list[memoryview]:
+    """The parts of a parcel, at least one.
+
+    Args:
+        whole: All of the file.
+        magic: What it has to begin with.
+
+    Raises:
+        ValueError: If it is none, or what it says of itself is not so.
+    """
+    if bytes(whole[:8]) != magic:
         raise ValueError("this is no parcel")
-    (count,) = struct.unpack_from("<q", whole, 8)
-    lengths = struct.unpack_from(f"<{count}q", whole, 16)
-    at = 16 + 8 * count
-    for length in lengths:
+    (count,) = struct.unpack_from("<q", whole, 8) if len(whole) >= 16 else (0,)
+    if not 0 < count <= (len(whole) - 16) // 8:
+        raise ValueError("the parcel is not whole")
+    at, parts = 16 + 8 * count, []
+    for length in struct.unpack_from(f"<{count}q", whole, 16):
         at += -at % ALIGNED
-        yield whole[at : at + length]
+        if not 0 <= length <= len(whole) - at:
+            raise ValueError("the parcel is not whole")
+        parts.append(whole[at : at + length])
         at += length
+    return parts
 
 
 def _each(unpickler: pickle.Unpickler) -> Iterator[dict[str, Any]]:

@@ -3,22 +3,20 @@
 Comes in: an object that cannot be pickled (an open connection, a browser's page). Goes out: in another kernel a proxy,
 whose calls run where the object lives. What a call returns comes back as a copy, or as a proxy where it cannot be one.
 
-What a proxy can do: calls of methods, reads of attributes, and a call of the object itself. No operators, no `with`,
-no iteration, no assignments: those would be many calls, or mean something only where the object lives.
+What a proxy can do: calls of methods, reads of attributes, those whose names begin with no underscore, and a call of
+the object itself. No operators, no `with`, no iteration, no assignments: those would be many calls, or mean something
+only where the object lives.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import itertools
 import secrets
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
-
-Lane = Literal["async", "main"]
+from typing import Any
 
 _LOCK = type(threading.Lock())
 _NEVER = (
@@ -58,8 +56,6 @@ class Lent:
         self.owner = owner[0]
         self._whose = owner
         self._objects: dict[int, Any] = {}
-        # From anywhere: a proxy from before a restart must find nothing, and not another object.
-        self._numbers = itertools.count(secrets.randbits(48))
 
     def lend(self, name: str, value: Any) -> StandIn | None:
         """Make an object usable from elsewhere.
@@ -75,11 +71,15 @@ class Lent:
             return StandIn(*value._about)
         if isinstance(value, _NEVER):
             return None
-        number = next((n for n, lent in self._objects.items() if lent is value), None) or next(self._numbers)
+        # Whoever knows a number may call the object, so it cannot be guessed; and a proxy from before a restart must
+        # find nothing, and not another object.
+        number = next((n for n, lent in self._objects.items() if lent is value), None) or secrets.randbits(62)
         self._objects[number] = value
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         methods = dict(_methods(value))
-        return StandIn(*self._whose, number, kind, methods, "async" if any(methods.values()) else "main")
+        # A function belongs to no thread; and who calls it back may be waited for in the main one.
+        lane = "worker" if isinstance(value, types.FunctionType) else "main"
+        return StandIn(*self._whose, number, kind, methods, "async" if any(methods.values()) else lane)
 
     def find(self, number: int) -> Any:
         """The object of a number.
@@ -91,6 +91,25 @@ class Lent:
             return self._objects[number]
         except KeyError:
             raise LookupError("the object is no longer there: its kernel was restarted") from None
+
+
+def reached(value: Any, name: str) -> Any:
+    """What a proxy of another kernel gets by a name: the object itself, or what it has for all to see.
+
+    From an attribute such as `__globals__` or `__class__` a way leads to everything that a kernel can do.
+
+    Args:
+        value: The object that is lent.
+        name: The name.
+
+    Raises:
+        AttributeError: If it has no such name, or that is nobody else's business.
+    """
+    if name == "__call__":
+        return value
+    if name.startswith("_"):
+        raise AttributeError(f"names that begin with _ are not lent: {name}")
+    return getattr(value, name)
 
 
 def _methods(value: Any) -> Iterator[tuple[str, bool]]:
@@ -126,8 +145,8 @@ class Proxy:
     def __getattr__(self, name: str) -> Any:
         awaited = self._methods.get(name)
         if awaited is None:
-            if name.startswith("__"):
-                raise AttributeError(f"{self!r} has no {name}")
+            if name.startswith("_"):
+                raise AttributeError(f"{self!r} has no {name}: names that begin with _ stay where they are")
             return self._call(self, name, None, {})
 
         if awaited:

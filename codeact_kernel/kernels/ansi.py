@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+from codeact_kernel.controls import plain
+
 _LINES = 30
 
 
@@ -18,7 +18,8 @@ def plain_traceback(content: dict[str, Any]) -> str:
     Returns:
         The last thirty lines of its traceback without colours, or its name and value where it has none.
     """
-    lines = _ANSI.sub("", "\n".join(content.get("traceback") or [])).splitlines()
+    traceback = content.get("traceback")
+    lines = plain("\n".join(map(str, traceback if isinstance(traceback, list) else ()))).splitlines()
     if not lines:
         return f"{content.get('ename')}: {content.get('evalue')}"
     return "\n".join(lines[-_LINES:])

@@ -5,7 +5,8 @@ as markdown, one code cell a block with its outputs and times, and at the end th
 summary.
 
 Everything of ours in a cell's metadata stands under the key `codeact`; what differs between two recordings of
-the same run stands in its `volatile`, so that a diff can leave it out. Cell ids come from the run, the turn
+the same run stands in its `volatile`, so that a diff can leave it out. Nothing marks a cell as trusted: whether
+Jupyter lets outputs do something is for the user and Jupyter to say. Cell ids come from the run, the turn
 and the block, so that they are the same in every version of the file.
 """
 
@@ -24,6 +25,7 @@ from codeact_kernel.events import RunEnded, RunStarted
 from codeact_kernel.messages import Usage
 from codeact_kernel.record.clean import clean, clean_text
 from codeact_kernel.record.outputs import CellOutput, cap_streams
+from codeact_kernel.record.prose import inert
 from codeact_kernel.transcript import BlockRecord, RunRecord, Turn
 
 Cell = dict[str, Any]
@@ -71,7 +73,8 @@ class RunCells:
         title = text.partition("\n")[0].lstrip("# ")
         if len(title) > _TITLE:
             title = title[:_TITLE].rstrip() + "…"
-        source = f"# {title}" if text == title else f"# {title}\n\n{text}"
+        heading = f"# {inert(title)}"
+        source = heading if text == title else f"{heading}\n\n{inert(text)}"
         return self._cell("markdown", source, "task", volatile={"started": start.at}, model=start.model)
 
     def _turn(self, turn: Turn) -> list[Cell]:
@@ -84,7 +87,9 @@ class RunCells:
         for at, part in enumerate(parts):
             if isinstance(part, Prose):
                 if part.text.strip():
-                    cells.append(self._cell("markdown", part.text.strip(), "prose", turn, f"prose {at}"))
+                    cells.append(
+                        self._cell("markdown", inert(part.text.strip()), "prose", turn, f"prose {at}")
+                    )
             elif isinstance(part, CodeBlock | AgentBlock):
                 record = ran.get(at)
                 cells.append(self._block(turn, record) if record else self._refused(turn, part, at))
@@ -117,16 +122,20 @@ class RunCells:
         return cell
 
     def _refused(self, turn: Turn, part: Block, at: int) -> Cell:
-        """A block that was never launched: no code cell, because it is no part of what ran."""
+        """A block that was never launched: no code cell, because it is no part of what ran.
+
+        Its type is said: an exporter takes a raw cell that says none for its own format, and so for HTML.
+        """
         cell = self._cell("raw", _source(part.id or "", part), _kind(part), turn, f"refused {at}")
         cell["metadata"]["codeact"].update(status="refused", attributes=_attributes(part))
+        cell["metadata"]["raw_mimetype"] = "text/plain"
         return cell
 
     def _end(self, end: RunEnded) -> Cell:
         title = "Answer" if end.answer is not None else _STOPS[end.stop]
         body = "\n\n".join(text for text in (end.answer, end.message) if text)
         summary = f"*{_summary(self._run.start, end)}*"
-        source = "\n\n".join(text for text in (f"## {title}", body.strip(), "---", summary) if text)
+        source = "\n\n".join(text for text in (f"## {title}", inert(body.strip()), "---", summary) if text)
         volatile = {"ended": end.at, "usage": usage_json(end.usage)}
         return self._cell("markdown", source, "answer", volatile=volatile, stop_reason=end.stop)
 

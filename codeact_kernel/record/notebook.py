@@ -22,6 +22,7 @@ from codeact_kernel.record.outputs import fold_outputs
 from codeact_kernel.transcript import Transcript
 
 Notebook = dict[str, Any]
+_EIGHT_BITS = re.compile("[\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,9 @@ def notebook_text(notebook: Notebook) -> str:
     Args:
         notebook: What `to_notebook` made.
     """
-    return str(nbformat.writes(nbformat.from_dict(notebook))) + "\n"
+    text = str(nbformat.writes(nbformat.from_dict(notebook))) + "\n"
+    # JSON may hold these as they are; a terminal on which the file is printed would obey them.
+    return _EIGHT_BITS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
 def _metadata(transcript: Transcript) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from codeact_kernel.blocks import (
     ResultOutput,
     StreamOutput,
 )
+from codeact_kernel.controls import coloured
 from codeact_kernel.record.clean import clean, clean_text
 
 _JSON_TYPE = re.compile(r"application/(.*\+)?json")
@@ -127,9 +128,9 @@ def _made(output: Output) -> CellOutput:
         case ErrorOutput():
             return {
                 "output_type": "error",
-                "ename": clean_text(output.ename),
-                "evalue": clean_text(output.evalue),
-                "traceback": [clean_text(line) for line in output.traceback],
+                "ename": _text(output.ename),
+                "evalue": _text(output.evalue),
+                "traceback": [_text(line) for line in output.traceback],
             }
     raise AssertionError(f"{output!r} makes no output of its own")
 
@@ -141,17 +142,24 @@ def _update(displays: Iterable[CellOutput], update: DisplayOutput) -> None:
 
 def _bundle(output: DisplayOutput | ResultOutput) -> dict[str, Any]:
     data = {clean_text(str(kind)): _datum(str(kind), value) for kind, value in output.data.items()}
-    return {"data": data, "metadata": clean(output.metadata)}
+    # Whether an output is trusted is never for the one to say who made it.
+    metadata = {key: value for key, value in output.metadata.items() if key != "trusted"}
+    return {"data": data, "metadata": clean(metadata)}
 
 
 def _datum(kind: str, value: Any) -> Any:
     if _JSON_TYPE.fullmatch(kind):
         return clean(value)
-    if isinstance(value, str):
-        return clean_text(value)
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
-        return clean_text("".join(value))
+        value = "".join(value)
+    if isinstance(value, str):
+        return _text(value) if kind == "text/plain" else clean_text(value)
     return json.dumps(clean(value), ensure_ascii=False)
+
+
+def _text(text: str) -> str:
+    """Text as Jupyter shows it: with colours, and without other sequences, which other programs would obey."""
+    return coloured(clean_text(text))
 
 
 def cap_streams(outputs: list[CellOutput], limit: int) -> tuple[list[CellOutput], LeftOut]:
@@ -186,7 +194,8 @@ def cap_streams(outputs: list[CellOutput], limit: int) -> tuple[list[CellOutput]
         cuts.append((stream, text[:first], text[second:]))
         at += len(text)
     for stream, beginning, end in cuts:
-        stream["text"] = clean_text(beginning + (_note(gone) if stream is holder else "") + end)
+        note = _note(gone) if stream is holder else ""
+        stream["text"] = _text(beginning) + _text(note) + _text(end)
     return _merged(output for output in outputs if output.get("text") != ""), gone
 
 

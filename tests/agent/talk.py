@@ -37,6 +37,12 @@ def told(model, words):
     return "\n".join(message.content for message in asked[-1].messages)
 
 
+def heard(model, words):
+    """As `told`, without what the agent itself said, and without the system prompt."""
+    asked = [r for r in model.requests if words in next(m.content for m in r.messages if m.role == "user")]
+    return "\n".join(message.content for message in asked[-1].messages if message.role == "user")
+
+
 async def play(tmp_path, scripts, **options):
     """Have a root agent work on "ROOT"; returns the model, the run, and the notes that it got."""
     model, notes = Cast(scripts), []

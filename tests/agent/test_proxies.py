@@ -43,7 +43,7 @@ page = Page()
 async def test_calls_of_a_proxy_run_in_the_parent_s_kernel_and_copies_come_back(tmp_path, monkeypatch):
     folder = tempfile.mkdtemp()
     monkeypatch.setattr(tempfile, "tempdir", folder)
-    count = f"import glob\nprint('parcels:', len(glob.glob('{folder}/ck-parcels-*/*')))"
+    count = f"import glob\nprint('parcels:', len(glob.glob('{folder}/ck-parcels-*/*/*')))"
     model, *_ = await play(
         tmp_path,
         {

@@ -174,7 +174,7 @@ def test_nothing_that_a_block_or_a_model_writes_is_obeyed():
     watching.reply(f"{EVIL}prose\n<run_code>\n{EVIL}code\n</run_code>\n{EVIL}more")
     changes = watching.changes()
     watching.tell(
-        BlockQueued(1, EVIL + "id", CodeBlock(EVIL + "code"), 1.0),
+        BlockQueued(1, EVIL + "id", CodeBlock("code" + EVIL), 1.0),
         BlockFinished(result(out(EVIL + "out\n"), status="error", error=EVIL + "error", id=EVIL + "id")),
         Appended(1, Reply(1, "x", (CodeBlock("c"),), (Fault("cut", EVIL + "fault"),))),
         ModelRetry(1, EVIL + "reason", 2.0),
@@ -196,8 +196,11 @@ def test_nothing_that_a_block_or_a_model_writes_is_obeyed():
     ):
         assert word in watching.stays
     assert "last" in changes
+    # Of the code, which runs as it is, nothing is left out.
+    (code,) = (line for line in watching.stays.split("\n") if "owned" in line)
+    assert code.startswith("  code⟨U+001B⟩]0;owned⟨U+0007⟩")
+    assert "owned" not in changes
     for text in (watching.stays, changes):
-        assert "owned" not in text
         assert not set("\x1b\x07\x9b\u202e") & set(text)
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeact_kernel.controls import sendable
 from codeact_kernel.dialogue.codec import TagCodec
-from codeact_kernel.dialogue.frames import Framer, sendable
+from codeact_kernel.dialogue.frames import Framer
 from codeact_kernel.events import Knowledge, Observation, Reply, Report, Task
 
 OPENING = re.compile(r'<(\w+)((?: \w+="[^"<>\n]*")*)>')

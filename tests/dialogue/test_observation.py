@@ -22,6 +22,7 @@ from codeact_kernel.blocks import (
     ResultOutput,
     StreamOutput,
 )
+from codeact_kernel.controls import plain
 from codeact_kernel.dialogue import (
     codec,
     fault_report,
@@ -31,7 +32,7 @@ from codeact_kernel.dialogue import (
     result_report,
     running_report,
 )
-from codeact_kernel.dialogue.shorten import one_line, plain, shorten
+from codeact_kernel.dialogue.shorten import one_line, shorten
 
 PNG = base64.b64encode(
     b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\0" * 9000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeact_kernel.blocks import ClearOutput, DisplayOutput, ErrorOutput, LeftOut, ResultOutput, StreamOutput
-from codeact_kernel.dialogue.shorten import plain
+from codeact_kernel.controls import plain
 from codeact_kernel.supervisor import tape
 from codeact_kernel.supervisor.output import OutputLog, as_text
 from codeact_kernel.supervisor.shelf import Shelf

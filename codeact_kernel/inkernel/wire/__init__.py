@@ -34,10 +34,11 @@ from typing import Any
 
 from codeact_kernel.inkernel.wire.objects import Picture, is_record
 from codeact_kernel.inkernel.wire.sockets import has_come, receive, send
-from codeact_kernel.inkernel.wire.values import describe, pack, pack_name, size_of, unpack
+from codeact_kernel.inkernel.wire.values import Way, describe, pack, pack_name, size_of, unpack
 
 __all__ = [
     "Picture",
+    "Way",
     "describe",
     "has_come",
     "is_record",
@@ -245,7 +246,7 @@ def header_of(frames: Sequence[Any]) -> dict[str, Any]:
             try:
                 header = json.loads(packed if isinstance(packed, bytes) else bytes(packed.buffer))
                 return header if isinstance(header.get("msg_type"), str) else {}
-            except (ValueError, AttributeError):
+            except (ValueError, AttributeError, RecursionError):
                 return {}
     return {}
 
@@ -272,7 +273,7 @@ def content_of(session: Any, frames: Sequence[Any]) -> dict[str, Any] | None:
         ):
             return None
         content = json.loads(signed[3])
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
 

@@ -9,12 +9,21 @@ from __future__ import annotations
 import dataclasses
 import io
 import keyword
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
+
+KINDS = 4096
+"""Classes of records that are remembered. Ours: more than a program has; who sends names without end fills nothing."""
+_IMAGES = ("PNG", "JPEG", "GIF", "WEBP")
+"""What is read as an image. Pillow knows formats that run another program (PostScript does), and many that nobody
+looks after."""
+_ARROW = (14, 0, 1)
+"""Older ones run code that data brings along (CVE-2023-47248)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +79,16 @@ def record(name: str, fields: dict[str, Any]) -> Any:
     return _record_class(name, tuple(fields))(*fields.values())
 
 
-@cache
+@lru_cache(KINDS)
 def _record_class(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
-    if not all(part.isidentifier() and not keyword.iskeyword(part) for part in (name, *names)):
+    if not all(map(_is_field, (name, *names))):
         raise TypeError(f"{name!r} with the fields {', '.join(names)!r:.200} cannot be a class")
     return dataclasses.make_dataclass(name, names, namespace={"__module__": "tools"})
+
+
+def _is_field(name: str) -> bool:
+    """Whether a name is one that a class may have for its data; such as Python itself looks for are none."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not (name[:2] == name[-2:] == "__")
 
 
 def is_record(value: Any) -> bool:
@@ -145,7 +159,12 @@ def _arrow_bytes(frame: Any) -> bytes:
 
 
 def _read_frame(library: str, data: bytes) -> Any:
+    version = import_module("pyarrow").__version__
+    if tuple(map(int, re.findall(r"\d+", version)[:3])) < _ARROW:
+        raise ValueError(f"pyarrow {version} runs code that comes with data: install a newer one")
     table = import_module("pyarrow.ipc").open_stream(data).read_all()
+    # Lengths and places in it are whatever the sender wrote.
+    table.validate(full=True)
     if library == "polars":
         return import_module("polars").from_arrow(table)
     if library in ("pandas", "series"):
@@ -171,7 +190,7 @@ def _read_picture(media_type: str, data: bytes) -> Any:
     if "PIL" not in sys.modules and not _has("PIL"):
         return Picture(data, media_type)
     try:
-        image = import_module("PIL.Image").open(io.BytesIO(data))
+        image = import_module("PIL.Image").open(io.BytesIO(data), formats=_IMAGES)
         image.load()
     except Exception:
         return Picture(data, media_type)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -18,9 +19,32 @@ TAG = "$codeact"
 DEEPEST = 100
 """Levels of lists and dicts within each other; ours, far from where Python's JSON gives up."""
 _GROUPS: tuple[type, ...] = (tuple, set, frozenset)
+_RAW = "raw"
+"""The kind of bytes that lie beside the JSON."""
 
 
-def pack(value: Any, path: str = "value") -> Any:
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How bytes travel, and what is no data."""
+
+    put: Callable[[bytes], Any] = lambda data: base64.b64encode(data).decode("ascii")
+    """Gives what JSON carries for the bytes of an array, a frame or an image."""
+    get: Callable[[Any], bytes] = base64.b64decode
+    """Gives those bytes again."""
+    large: int | None = None
+    """Plain bytes of this many and more go that way, too; None for none."""
+    first: Callable[[Any], tuple[str, Any] | None] = lambda value: None
+    """Gives the kind of what must not even be looked at, and what JSON carries for it; None for all else."""
+    last: Callable[[Any], tuple[str, Any] | None] = lambda value: None
+    """As `first`, of what is no data; None for what cannot travel."""
+    make: Callable[[str, Any], Any] = lambda kind, of: None
+    """Makes that again; None for what is of no such kind."""
+
+
+_IN_TEXT = Way()
+
+
+def pack(value: Any, path: str = "value", way: Way = _IN_TEXT) -> Any:
     """Turn a value into what JSON carries, so that `unpack` gives it back.
 
     Beyond JSON's own shapes it carries tuples, named tuples, sets, bytes, complex numbers, dates, times, decimals,
@@ -30,6 +54,7 @@ def pack(value: Any, path: str = "value") -> Any:
     Args:
         value: What to send.
         path: How to call it in an error message.
+        way: How bytes travel, and what is no data.
 
     Returns:
         Dicts with string keys, lists, strings, numbers, booleans and None.
@@ -37,7 +62,7 @@ def pack(value: Any, path: str = "value") -> Any:
     Raises:
         TypeError: If something in it cannot travel; the message names it.
     """
-    return _pack(value, path, DEEPEST)
+    return _pack(value, path, DEEPEST, way)
 
 
 def pack_name(name: str) -> str:
@@ -54,7 +79,7 @@ def pack_name(name: str) -> str:
     return name
 
 
-def _pack(value: Any, path: str, deeper: int) -> Any:
+def _pack(value: Any, path: str, deeper: int, way: Way) -> Any:
     kind = type(value)
     if value is None or kind is bool:
         return value
@@ -65,38 +90,44 @@ def _pack(value: Any, path: str, deeper: int) -> Any:
     deeper -= 1
     if isinstance(value, dict):
         if all(type(key) is str and plain.SCALARS[str](key) for key in value) and TAG not in value:
-            return {key: _pack(item, f"{path}[{key!r}]", deeper) for key, item in value.items()}
+            return {key: _pack(item, f"{path}[{key!r}]", deeper, way) for key, item in value.items()}
         pairs = [
-            [_pack(k, f"a key of {path}", deeper), _pack(v, f"{path}[{k!r}]", deeper)]
+            [_pack(k, f"a key of {path}", deeper, way), _pack(v, f"{path}[{k!r}]", deeper, way)]
             for k, v in value.items()
         ]
         return {TAG: "dict", "of": pairs}
     if isinstance(value, list):
-        return [_pack(item, f"{path}[{i}]", deeper) for i, item in enumerate(value)]
+        return [_pack(item, f"{path}[{i}]", deeper, way) for i, item in enumerate(value)]
     if isinstance(value, tuple | set | frozenset):
-        items = [_pack(item, f"an item of {path}", deeper) for item in value]
+        items = [_pack(item, f"an item of {path}", deeper, way) for item in value]
         names = getattr(value, "_fields", None)
         if isinstance(value, tuple) and names:
             return {TAG: "named tuple", "of": [kind.__name__, list(names), items]}
         return {TAG: next(base for base in _GROUPS if isinstance(value, base)).__name__, "of": items}
+    if way is not _IN_TEXT and (found := way.first(value)) is not None:
+        return _tagged(found)
     if isinstance(value, Enum):
-        return _pack(value.value, path, deeper)
+        return _pack(value.value, path, deeper, way)
     for base in (bool, int, float, str):
         if isinstance(value, base):
-            return _pack(base(value), path, deeper)
+            return _pack(base(value), path, deeper, way)
     if hasattr(value, "item") and callable(value.item) and getattr(value, "shape", None) == ():
-        return _pack(value.item(), path, deeper)
+        return _pack(value.item(), path, deeper, way)
+    if way.large is not None and isinstance(value, bytes | bytearray) and len(value) >= way.large:
+        return {TAG: _RAW, "of": way.put(bytes(value))}
     if (written := plain.write(value)) is not None:
         return _tagged(written)
     if (fields := objects.fields_of(value)) is not None:
-        of = {name: _pack(part, f"{path}.{name}", deeper) for name, part in fields.items()}
+        of = {name: _pack(part, f"{path}.{name}", deeper, way) for name, part in fields.items()}
         return {TAG: "record", "of": [kind.__name__, list(of.items())]}
     if (taken := objects.take_apart(value, path)) is not None:
         name, about, data = taken
-        return {TAG: name, "of": [about, base64.b64encode(data).decode("ascii")]}
+        return {TAG: name, "of": [about, way.put(data)]}
+    if (found := way.last(value)) is not None:
+        return _tagged(found)
     raise TypeError(
-        f"{path} is a {kind.__module__}.{kind.__qualname__}, which cannot travel between the "
-        "kernel and the host; pass plain data (numbers, strings, bytes, lists, dicts), a dataclass or a frame"
+        f"{path} is a {kind.__module__}.{kind.__qualname__}, which cannot travel as data; "
+        "pass plain data (numbers, strings, bytes, lists, dicts), a dataclass or a frame"
     )
 
 
@@ -104,11 +135,12 @@ def _tagged(written: tuple[str, Any]) -> dict[str, Any]:
     return {TAG: written[0], "of": written[1]}
 
 
-def unpack(value: Any) -> Any:
+def unpack(value: Any, way: Way = _IN_TEXT) -> Any:
     """Give back what `pack` was given.
 
     Args:
         value: What came over the wire.
+        way: How bytes have travelled, and what is no data.
 
     Returns:
         The value; bytearrays and memoryviews come back as bytes, members of an Enum as their values, objects as
@@ -117,25 +149,34 @@ def unpack(value: Any) -> Any:
     Raises:
         ValueError: If it is nothing that `pack` writes, or cannot be made here; says why.
     """
+    try:
+        return _unpack(value, way)
+    except RecursionError:
+        raise ValueError("this lies deeper than anything that is sent") from None
+
+
+def _unpack(value: Any, way: Way) -> Any:
     if isinstance(value, list):
-        return [unpack(item) for item in value]
+        return [_unpack(item, way) for item in value]
     if not isinstance(value, dict):
         return value
     if TAG not in value:
-        return {key: unpack(item) for key, item in value.items()}
+        return {key: _unpack(item, way) for key, item in value.items()}
     kind = str(value[TAG])
     of: Any = value.get("of")
     build = _BUILDERS.get(kind)
     try:
         if build is not None:
-            return build(of)
+            return build(of, way)
         if kind in plain.READERS:
             return plain.READERS[kind](of)
         if kind in objects.MAKERS:
-            return objects.MAKERS[kind](of[0], base64.b64decode(of[1]))
+            return objects.MAKERS[kind](of[0], way.get(of[1]))
+        if (made := way.make(kind, of)) is not None:
+            return made
     except ImportError as error:
         raise ValueError(f"a {kind} has come, and {error.name} is not installed here") from error
-    except ValueError:
+    except (ValueError, RecursionError):
         raise
     except Exception as error:
         # Whatever a foreign library says of data that it cannot read.
@@ -143,13 +184,14 @@ def unpack(value: Any) -> Any:
     raise ValueError(f"{kind!r} is no kind of value that travels")
 
 
-_BUILDERS: dict[Any, Callable[[Any], Any]] = {
-    "dict": lambda of: {unpack(k): unpack(v) for k, v in of},
-    "tuple": lambda of: tuple(unpack(item) for item in of),
-    "set": lambda of: {unpack(item) for item in of},
-    "frozenset": lambda of: frozenset(unpack(item) for item in of),
-    "named tuple": lambda of: namedtuple(of[0], of[1], rename=True)(*map(unpack, of[2])),
-    "record": lambda of: objects.record(of[0], {name: unpack(part) for name, part in of[1]}),
+_BUILDERS: dict[Any, Callable[[Any, Way], Any]] = {
+    "dict": lambda of, way: {_unpack(k, way): _unpack(v, way) for k, v in of},
+    "tuple": lambda of, way: tuple(_unpack(item, way) for item in of),
+    "set": lambda of, way: {_unpack(item, way) for item in of},
+    "frozenset": lambda of, way: frozenset(_unpack(item, way) for item in of),
+    "named tuple": lambda of, way: namedtuple(of[0], of[1], rename=True)(*(_unpack(i, way) for i in of[2])),
+    "record": lambda of, way: objects.record(of[0], {name: _unpack(part, way) for name, part in of[1]}),
+    _RAW: lambda of, way: way.get(of),
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import secrets
 import stat
@@ -17,7 +18,7 @@ from typing import Any
 from codeact_kernel.errors import ToolError
 from codeact_kernel.tools.builtin.edits import difference, replaced
 from codeact_kernel.tools.builtin.texts import PEEK, decoded, encoded, mark_of, no_encoding, undecodable
-from codeact_kernel.tools.builtin.workspace import Place, Workspace, check_kind, open_in, shown
+from codeact_kernel.tools.builtin.workspace import DEEPEST, Place, Workspace, check_kind, open_in, shown
 
 READ = 4 * 2**20
 """Bytes (of text: characters) that one call reads, and that a file to be edited may have. Ours: a hundred times the
@@ -225,7 +226,8 @@ def put(place: Place, data: bytes, before: os.stat_result | None) -> None:
         check_kind(before, "file", place.path)
         if not before.st_mode & 0o222:
             raise ToolError(f"{place.path!r} is write-protected, so it was left as it is")
-    mode = 0o666 if before is None else stat.S_IMODE(before.st_mode)
+    # The new file is this process's own: a mark that lets others run it as its owner must not come along.
+    mode = 0o666 if before is None else before.st_mode & 0o777
     beside = f".{secrets.token_hex(8)}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     fd = os.open(beside, flags, mode, dir_fd=place.folder)
@@ -251,18 +253,34 @@ def _version(status: os.stat_result | None) -> tuple[int, ...] | None:
 def _entries(fd: int, prefix: str, depth: int) -> Iterator[dict[str, Any]]:
     """What an open folder holds, in order; the descriptor is closed."""
     try:
+        if prefix.count("/") > DEEPEST:
+            raise ToolError(
+                f"{prefix[:100]}… lies more than {DEEPEST} folders deep; list with a smaller depth"
+            )
         with os.scandir(fd) as scan:
-            found = sorted(scan, key=lambda entry: entry.name)
-        for entry in found:
-            # It may be gone by now, or be a folder of the system, which is named and not opened.
-            with contextlib.suppress(FileNotFoundError, ToolError):
+            found = list(itertools.islice(scan, ENTRIES + 1))
+        if len(found) > ENTRIES:
+            raise ToolError(f"{prefix or '.'!r} holds more than {ENTRIES} entries; list a folder in it")
+        for entry in sorted(found, key=lambda entry: entry.name):
+            described = None
+            with contextlib.suppress(FileNotFoundError):  # it may be gone by now
                 described = _described(entry, prefix, fd)
-                yield described
-                if described["kind"] == "folder" and depth > 1:
-                    below = open_in(fd, entry.name, "folder", described["path"])
-                    yield from _entries(below, f"{prefix}{entry.name}/", depth - 1)
+            if described is None:
+                continue
+            yield described
+            below = _folder_below(fd, entry.name, described) if depth > 1 else None
+            if below is not None:
+                yield from _entries(below, f"{prefix}{entry.name}/", depth - 1)
     finally:
         os.close(fd)
+
+
+def _folder_below(fd: int, name: str, described: dict[str, Any]) -> int | None:
+    """An entry's descriptor, if it is a folder. One of the system is named, and not opened."""
+    if described["kind"] == "folder":
+        with contextlib.suppress(FileNotFoundError, ToolError):
+            return open_in(fd, name, "folder", described["path"])
+    return None
 
 
 def _described(entry: os.DirEntry[str], prefix: str, fd: int) -> dict[str, Any]:

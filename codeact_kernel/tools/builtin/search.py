@@ -1,24 +1,25 @@
 """Text found in the workspace's files, as a tool.
 
-Comes in: a pattern from a block. Goes out: the lines where it is. ripgrep looks where it is installed; else a
-process of ours does, by the same rules.
+Comes in: a pattern from a block. Goes out: the lines where it is. ripgrep looks where it is installed, and what it says
+is looked up once more, through descriptors; else a process of ours looks, by the same rules.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from codeact_kernel.errors import ToolError
 from codeact_kernel.tools.builtin import searching
 from codeact_kernel.tools.builtin.processes import Ended, run_process
-from codeact_kernel.tools.builtin.workspace import Place, Workspace, check_kind, open_in
+from codeact_kernel.tools.builtin.workspace import Place, Workspace, check_kind, open_in, shown
 
 FOUND = 1000
 """Lines that come back. Ours: whoever finds more has to ask more exactly."""
@@ -74,20 +75,25 @@ class SearchTools:
         """
         source = _checked(pattern, glob, literal)
         with self._workspace.walk(path) as place, _folder_of(place) as (folder, target):
-            ended = await self._search(source, target, glob, ignore_case, folder)
-        if ended.timed_out:
-            raise ToolError(
-                f"the search took longer than {self._timeout:g} s; use a simpler pattern, or path= and glob="
-            )
-        found = [line for line in ended.stdout.split(b"\n") if b"\0" in line]
-        if len(found) > FOUND:
+            ended, ours = await self._search(source, target, glob, ignore_case, folder)
+            if ended.timed_out:
+                raise ToolError(
+                    f"the search took longer than {self._timeout:g} s; use a simpler pattern, or path= and glob="
+                )
+            found = lines = [_Line(*line) for line in _PRINTED.findall(ended.stdout)]
+            if not ours:
+                lines = await asyncio.to_thread(_confirmed, found, folder)
+        if len(lines) > FOUND:
             raise ToolError(
                 f"more than {FOUND} lines match ({len(found)}); use a longer pattern, or path= and glob="
             )
         base = place.real if target == "." else place.real.rpartition("/")[0]
-        return [_match(line, "" if base == "." else base) for line in found]
+        return [line.told("" if base == "." else base) for line in lines]
 
-    async def _search(self, source: str, target: str, glob: str, ignore_case: bool, folder: int) -> Ended:
+    async def _search(
+        self, source: str, target: str, glob: str, ignore_case: bool, folder: int
+    ) -> tuple[Ended, bool]:
+        """Run a search; gives whether it was our own, which opens nothing by path."""
         if self._ripgrep is not None:
             argv = [
                 self._ripgrep,
@@ -99,13 +105,13 @@ class SearchTools:
             ended = await run_process(argv, folder, self._env, self._timeout, keep=_OUTPUT)
             # Its dialect has less than Python's; what it does not know, our own search does.
             if ended.timed_out or ended.code in (0, 1):
-                return ended
+                return ended, False
         flags = "i" if ignore_case else ""
         argv = [sys.executable, "-I", "-S", searching.__file__, source, flags, target, glob, str(LARGEST)]
         ended = await run_process(argv, folder, self._env, self._timeout, keep=_OUTPUT)
         if ended.code and not ended.timed_out:
             raise ToolError(f"the search failed: {ended.stderr.decode('utf-8', 'replace').strip()[-300:]}")
-        return ended
+        return ended, True
 
 
 _OPTIONS = (
@@ -159,13 +165,64 @@ def _folder_of(place: Place) -> Iterator[tuple[int, str]]:
         os.close(folder)
 
 
-def _match(line: bytes, base: str) -> dict[str, Any]:
-    path, _, rest = line.partition(b"\0")
-    number, _, text = rest.partition(b":")
-    line_text = text.decode("utf-8", "replace").removesuffix("\r")
-    below = path.decode("utf-8", "replace").removeprefix("./")
-    return {
-        "path": f"{base}/{below}" if base else below,
-        "line": int(number),
-        "text": line_text if len(line_text) <= TEXT else line_text[:TEXT] + "…",
-    }
+_PRINTED = re.compile(rb"([^\0]+)\0(\d{1,18}):([^\n]*)(?:\n|\Z)")
+"""A line that was found. The name of its file may hold a line end, its text may not."""
+
+
+class _Line(NamedTuple):
+    """A line that was found."""
+
+    name: bytes
+    number: bytes
+    text: bytes
+
+    def told(self, base: str) -> dict[str, Any]:
+        """As `search_code` gives it."""
+        text, below = self.read, shown(os.fsdecode(self.name)).removeprefix("./")
+        return {
+            "path": f"{base}/{below}" if base else below,
+            "line": int(self.number),
+            "text": text if len(text) <= TEXT else text[:TEXT] + "…",
+        }
+
+    @property
+    def read(self) -> str:
+        """Its text."""
+        return self.text.decode("utf-8", "replace").removesuffix("\r")
+
+
+def _confirmed(found: Iterable[_Line], folder: int) -> list[_Line]:
+    """Those lines of ripgrep's that are where it says, as far as `FOUND` and one more.
+
+    It opens files by their paths. Where a folder is swapped for a link meanwhile, that leads out of the workspace.
+    """
+    confirmed, latest, lines = list[_Line](), b"", list[str]()
+    for line in found:
+        if line.name != latest:
+            # A remark of its own about a file before this one has no zero byte, and seems to belong to the name.
+            names = (line.name, b"./" + line.name.rpartition(b"\n./")[2])
+            latest, (name, lines) = (
+                line.name,
+                next(filter(None, (_lines_in(n, folder) for n in names)), (b"", [])),
+            )
+        number = int(line.number)
+        if 0 < number <= len(lines) and lines[number - 1] == line.read:
+            confirmed.append(line._replace(name=name))
+        if len(confirmed) > FOUND:
+            break
+    return confirmed
+
+
+def _lines_in(name: bytes, folder: int) -> tuple[bytes, list[str]] | None:
+    """The lines of a file below a folder, opened without following a link; None where there is none."""
+    with contextlib.ExitStack() as stack, contextlib.suppress(OSError, ToolError):
+        *folders, last = parts = os.fsdecode(name).removeprefix("./").split("/")
+        if ".." in parts or "" in parts:
+            return None
+        for part in folders:
+            folder = open_in(folder, part, "folder", part)
+            stack.callback(os.close, folder)
+        fd = open_in(folder, last, "file", last)
+        stack.callback(os.close, fd)
+        return name, searching.lines_of(searching.read(fd, LARGEST))
+    return None

@@ -2,26 +2,43 @@
 
 Comes in: a folder, and paths that a model wrote. Goes out: descriptors of what the paths name, or a `ToolError`.
 A path is walked one part after the other, each opened relative to the one before and never through a symlink: links
-are read and walked in the same way. So what was checked is what is opened, whatever is swapped in between.
+are read and walked in the same way. So what was checked is what is opened, whatever is swapped in between. The kernel
+has a call for this (openat2 with RESOLVE_IN_ROOT), which containers often forbid and which takes no absolute link that
+leads inside; one way that holds everywhere is better than two.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import stat
+import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from codeact_kernel.errors import ConfigError, ToolError
 
 LINKS = 40
 """Symlinks in one path; Linux's own limit (path_resolution(7))."""
+DEEPEST = 100
+"""Folders in each other. Ours: each takes a descriptor while a path is walked, of which a process has a thousand."""
+LONGEST = 4096
+"""Bytes of a path; Linux's own limit."""
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 """What lies on their file systems is no data of the workspace, even where the workspace is all of the machine."""
+_KERNEL_SYSTEMS = frozenset({
+    0x9FA0, 0x62656572, 0x1CD1, 0x64626720, 0x74726163, 0x27E0EB, 0x63677270, 0x73636673, 0xCAFE4A11, 0xDE5E81E4,
+    0x62656570, 0xF97CFF8C, 0x19800202, 0x42494E4D, 0x6E736673, 0x65735543, 0x6165676C,
+})  # fmt: skip
+"""Nor what lies on another one of that kind, wherever it is mounted: proc, sysfs, devpts, debugfs, tracefs, cgroups,
+securityfs, bpf, efivarfs, configfs, selinuxfs, mqueue, binfmt_misc, nsfs, fusectl, pstore (statfs(2))."""
+_STATFS = 256
+"""Bytes, more than `struct statfs` has on any machine. Its first member, a long, is the kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +127,10 @@ class Workspace:
                     folders, names = [root], []
                 todo.extendleft(reversed(self._parts(target, path)))
                 continue
+            if len(folders) > DEEPEST:
+                raise ToolError(
+                    f"{path:.200!r} lies more than {DEEPEST} folders deep; none that deep is opened"
+                )
             if not todo:
                 return Place(folders[-1], part, path, "/".join([*names, part]))
             folders.append(_opened(stack, _folder(part, folders[-1], make_folders)))
@@ -119,7 +140,9 @@ class Workspace:
     def _parts(self, path: str, named: str | None = None) -> list[str]:
         """The parts of a path from the workspace on."""
         if not isinstance(path, str) or not path or "\0" in path:
-            raise ToolError(f"{path!r} is no path; pass a text such as 'folder/file.txt'")
+            raise ToolError(f"{path!r:.200} is no path; pass a text such as 'folder/file.txt'")
+        if len(path) > LONGEST:
+            raise ToolError(f"{path[:100]!r}… is too long for a path; {LONGEST} characters are the most")
         pure = PurePosixPath(path)
         if pure.is_absolute():
             for root in (self.given, self.root):
@@ -151,6 +174,8 @@ def open_in(folder: int, name: str, kind: str, path: str) -> int:
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
     try:
         check_kind(os.fstat(handle), kind, path)
+        if _is_of_the_system(handle):
+            raise _no_file(path)
         return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY)
     finally:
         os.close(handle)
@@ -171,9 +196,7 @@ def check_kind(status: os.stat_result, kind: str, path: str) -> None:
     if stat.S_ISLNK(mode):
         raise ToolError(f"{path!r} was swapped for a symlink meanwhile; try again")
     if status.st_dev in _kernel_devices() or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise ToolError(
-            f"{path!r} is a device, a pipe, a socket or a file of the system; only files are opened"
-        )
+        raise _no_file(path)
     if kind == "file" and stat.S_ISDIR(mode):
         raise ToolError(f"{path!r} is a folder; list_dir({path!r}) tells what is in it")
     if kind == "folder" and not stat.S_ISDIR(mode):
@@ -206,6 +229,10 @@ def shown(name: str) -> str:
         name: The name as Python has it.
     """
     return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _no_file(path: str) -> ToolError:
+    return ToolError(f"{path!r} is a device, a pipe, a socket or a file of the system; only files are opened")
 
 
 def _outside(path: str) -> ToolError:
@@ -248,3 +275,16 @@ def _kernel_devices() -> set[int]:
             devices.add(os.stat(folder).st_dev)  # noqa: PTH116 - a number
     root = os.stat("/").st_dev  # noqa: PTH116
     return devices - {root}
+
+
+def _is_of_the_system(fd: int) -> bool:
+    """Whether a file is on a file system by which the system shows itself. Python does not tell its kind."""
+    about = ctypes.create_string_buffer(_STATFS)
+    if _libc().fstatfs(fd, about) != 0:
+        return False
+    return int.from_bytes(about.raw[: ctypes.sizeof(ctypes.c_long)], sys.byteorder) in _KERNEL_SYSTEMS
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
