@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from attacks import Facts, Stopped, attack
-from attacks_processes import X86, libc, system_call
+from attacks_processes import X86, first_that_works, libc, system_call
 
 NEWUSER, NEWNS, NEWNET, NEWPID = 0x10000000, 0x00020000, 0x40000000, 0x20000000
 MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
@@ -212,6 +212,17 @@ def type_into_a_terminal_with_a_number_that_is_too_long(facts: Facts) -> None:
     except OSError as error:
         if error.errno != errno.ENOTTY:
             raise
+
+
+@attack
+def open_anothers_terminal(facts: Facts) -> None:
+    """What the user types is read there, and what is written there the user sees."""
+    with_us = {os.ttyname(descriptor) for descriptor in (0, 1, 2) if os.isatty(descriptor)}
+    others = [f"/dev/pts/{name}" for name in os.listdir("/dev/pts") if name.isdigit()]
+    first_that_works(
+        [path for path in others if path not in with_us],
+        lambda path: os.close(os.open(path, os.O_RDWR | os.O_NOCTTY)),
+    )
 
 
 @attack

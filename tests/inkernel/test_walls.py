@@ -29,7 +29,8 @@ STOPPED = [
     "make_a_mount_namespace", "make_a_packet_socket", "make_a_ping_socket", "make_a_raw_socket",
     "make_a_user_namespace", "make_a_user_namespace_in_the_new_way", "make_a_user_namespace_with_a_child",
     "make_a_vsock", "make_netlink_sockets", "make_sockets_of_other_families", "mount_in_the_new_way",
-    "mount_something", "move_a_file_outside", "open_a_disk", "open_a_file_outside_for_writing", "open_bpf",
+    "mount_something", "move_a_file_outside", "open_a_disk", "open_anothers_terminal",
+    "open_a_file_outside_for_writing", "open_bpf",
     "open_core_pattern_for_writing", "open_io_uring", "open_other_ways_to_a_program_of_the_system",
     "open_performance_events", "open_userfaultfd", "raise_a_limit", "read_a_file_outside",
     "read_another_kernels_connection", "read_every_command_line", "read_every_environment",
@@ -56,7 +57,8 @@ NOT_HELD = [
 """What is not: where everybody's mode lets it."""
 MACHINES = {
     # What not every machine has: modules, ping for everybody, disks that can be opened, programs that the system runs.
-    "load_a_module", "make_a_ping_socket", "open_a_disk", "open_other_ways_to_a_program_of_the_system",
+    "load_a_module", "open_anothers_terminal", "make_a_ping_socket",
+    "open_a_disk", "open_other_ways_to_a_program_of_the_system",
     "open_performance_events", "compare_with_the_host", "open_userfaultfd", "open_io_uring",
     "call_as_a_32_bit_program", "watch_files", "make_a_vsock", "connect_by_multipath",
 }  # fmt: skip
