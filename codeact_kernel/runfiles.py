@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 _DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
@@ -274,6 +274,19 @@ class SpilledFile:
             return fd
         os.close(fd)
         raise OSError(errno.ESTALE, f"{self.path} was replaced by another file")
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file for reading that may be anything: a FIFO in its place would hold us for ever, a device never end.
+
+    Raises:
+        OSError: If it cannot be read, or is no plain file.
+    """
+    fd = os.open(path, os.O_RDONLY | _PLAIN)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no plain file", str(path))
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -330,7 +330,7 @@ class Agent(Options):
             folder = make_agent_dir(self._kin.record, self._kin.path[-1])
         else:
             chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
-            folder = make_run_dir(parts.workspace, task, chosen)
+            folder = make_run_dir(parts.workspace, self._mask.text(task), chosen)
         shelf = parts.supervisor.shelf
         shelf.folder, shelf.opens = folder.path / OUTPUTS, lambda: folder.sub(OUTPUTS)
         self._recording = Recording(folder, self.transcript, self._record_failed, signer_or_none())

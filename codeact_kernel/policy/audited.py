@@ -30,6 +30,7 @@ from codeact_kernel.events import (
 LONGEST = 16_384
 """Characters of a text that a line holds; of a longer one the beginning, its length, and a digest of all of it."""
 
+_ATOMS = frozenset({type(None), bool, int, float})
 When = Literal["now", "soon", "later"]
 """On the disk before the event is told to anybody; before what it announces happens; or with the next line that is."""
 
@@ -48,11 +49,9 @@ def some(*names: str) -> Callable[[Any], dict[str, Any]]:
     return lambda event: {name: plain(getattr(event, name)) for name in names}
 
 
-def all_but(*left_out: str) -> Callable[[Any], dict[str, Any]]:
-    """Reads the fields of an event, but for these."""
-    return lambda event: {
-        field.name: plain(getattr(event, field.name)) for field in fields(event) if field.name not in left_out
-    }
+def all_but(kind: type[Any], *left_out: str) -> Callable[[Any], dict[str, Any]]:
+    """Reads the fields of a kind of event, but for these."""
+    return some(*(field.name for field in fields(kind) if field.name not in left_out))
 
 
 def plain(value: Any, longest: int = LONGEST) -> Any:
@@ -62,15 +61,15 @@ def plain(value: Any, longest: int = LONGEST) -> Any:
         value: The value.
         longest: Characters of a text that are kept.
     """
-    match value:
-        case str():
-            return value if len(value) <= longest else _shortened(value, longest)
-        case None | bool() | int() | float():
-            return value
-        case dict():
-            return {str(key): plain(item, longest) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item, longest) for item in value]
+    kind = type(value)
+    if kind is str:
+        return value if len(value) <= longest else _shortened(value, longest)
+    if kind in _ATOMS:
+        return value
+    if isinstance(value, dict):
+        return {str(key): plain(item, longest) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, longest) for item in value]
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name), longest) for field in fields(value)}
     return plain(str(value), longest)
@@ -103,10 +102,10 @@ AUDITED: dict[type[Event], Line] = {
     BlockQueued: Line(_queued),
     BlockStarted: Line(some("id", "lane"), "later"),
     BlockFinished: Line(_finished, "later"),
-    ToolCalled: Line(all_but(), "soon"),
-    ToolReturned: Line(all_but(), "later"),
+    ToolCalled: Line(all_but(ToolCalled), "soon"),
+    ToolReturned: Line(all_but(ToolReturned), "later"),
     CancelAsked: Line(some("id", "reason"), "later"),
     KernelEnded: Line(some("reason", "returncode"), "later"),
-    NoteReceived: Line(all_but(), "later"),
-    RunEnded: Line(all_but("at"), "later"),
+    NoteReceived: Line(all_but(NoteReceived), "later"),
+    RunEnded: Line(all_but(RunEnded, "at"), "later"),
 }

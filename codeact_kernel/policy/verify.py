@@ -16,6 +16,7 @@ from typing import Any
 
 from codeact_kernel.errors import RecordError
 from codeact_kernel.policy.chain import Head, sealed
+from codeact_kernel.runfiles import open_plain
 from codeact_kernel.signing import Signer
 
 _AUDITED = re.compile(rb'\{"type": "Audited", "lines": (\d{1,15}), "head": "([0-9a-f]{64})"\}')
@@ -59,7 +60,7 @@ def verify(path: Path, signer: Signer, heads: Sequence[Head] = (), lost: bool = 
     macs: list[str] = []
     name = ""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             for number, raw in enumerate(file, 1):
                 reason, fields = _look(raw, number, macs[-1] if macs else "", signer)
                 if not reason and name not in ("", fields.get("audit")):
@@ -108,19 +109,19 @@ def _compared(macs: list[str], name: str, heads: Sequence[Head]) -> Verdict:
         if head.lines > 0 and macs[head.lines - 1] != head.head:
             reason = f"line {head.lines}: it is another one than {head.witness} has"
             return Verdict(head.lines - 1, head.lines, reason, name, vouched)
-        vouched = head.lines
+        vouched = max(0, head.lines)
     return Verdict(len(macs), None, "", name, vouched, tuple(dict.fromkeys(head.witness for head in heads)))
 
 
 def name_of(path: Path) -> str:
     """What an audit calls itself, whether that is true or not; empty where it says nothing."""
-    with suppress(OSError, ValueError, AttributeError), path.open("rb") as file:
+    with suppress(OSError, ValueError, AttributeError, RecursionError), open_plain(path) as file:
         return str(json.loads(file.readline()).get("audit") or "")
     return ""
 
 
 def _key_of(raw: bytes) -> str:
-    with suppress(ValueError, AttributeError):
+    with suppress(ValueError, AttributeError, RecursionError):
         return str(json.loads(raw).get("key") or "")
     return ""
 
@@ -132,7 +133,7 @@ def journal_heads(path: Path) -> Iterator[Head]:
         RecordError: If it cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             for line in file:
                 if (match := _AUDITED.match(line)) is not None:
                     yield Head(int(match[1]), match[2].decode(), "the journal")
@@ -149,9 +150,10 @@ def notebook_heads(path: Path) -> Iterator[Head]:
         RecordError: If it cannot be read.
     """
     try:
-        about = json.loads(path.read_text("utf-8"))["metadata"]["codeact"]["audit"]
+        with open_plain(path) as file:
+            about = json.load(file)["metadata"]["codeact"]["audit"]
         yield Head(int(about["lines"]), str(about["head"]), "the notebook")
     except (FileNotFoundError, KeyError, TypeError):
         return
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, OverflowError, RecursionError) as error:
         raise RecordError(f"the notebook {path} cannot be read: {error}") from error

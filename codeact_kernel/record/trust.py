@@ -16,6 +16,7 @@ from typing import Any
 import nbformat.v4
 
 from codeact_kernel.errors import RecordError
+from codeact_kernel.runfiles import open_plain
 from codeact_kernel.signing import Signer, host_signer
 
 KEY = "signature"
@@ -50,7 +51,8 @@ def is_ours(path: Path, signer: Signer | None = None) -> bool:
         ConfigError: If the installation's key cannot be read.
     """
     try:
-        notebook = nbformat.v4.reads_json(path.read_text("utf-8"))
+        with open_plain(path) as file:
+            notebook = nbformat.v4.reads_json(file.read().decode())
     except OSError as error:
         raise RecordError(f"the record {path} cannot be read: {error.strerror or error}") from error
     except Exception as error:
