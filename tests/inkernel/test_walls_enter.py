@@ -202,6 +202,31 @@ def test_no_program_is_left_behind_that_lends_its_owners_rights(place, workspace
     assert (done.returncode, done.stdout, "takes seccomp" in done.stderr) == (125, "", True)
 
 
+def test_a_workspace_that_became_a_link_is_refused(place, workspace, closed):
+    """An earlier kernel may have put it there: what it leads to would be lent."""
+    (closed / "secrets").mkdir()
+    for link in (workspace / "inner", closed / "outer"):
+        link.symlink_to(closed / "secrets")
+        done = place.run(lend(link), "/bin/echo", "started")
+        assert (done.returncode, done.stdout) == (125, "")
+        assert f"{link} is a symbolic link" in done.stderr
+    (closed / "secrets" / "deeper").mkdir()
+    assert "is a symbolic link" in place.run(lend(workspace / "inner" / "deeper"), "/bin/echo").stderr
+
+
+def test_links_in_the_workspace_expose_nothing(place, workspace, closed):
+    (closed / "secrets").mkdir()
+    (closed / "secrets" / "file").write_text("secret")
+    (closed / "secrets").chmod(0o755)
+    (workspace / "venv").symlink_to(closed / "secrets")
+    (closed / "python").symlink_to(workspace / "venv" / "file")
+    shown = [workspace / "venv", workspace / "venv" / "file", closed / "python"]
+    said = say(place, lend(workspace, *shown), f"""[sorted(os.listdir("{closed}")),
+        tried(lambda: open("{workspace}/venv/file").read()),
+        tried(lambda: open("{closed}/python").read())]""")  # fmt: skip
+    assert said == [["deep", "python"], "No such file or directory", "No such file or directory"]
+
+
 def test_devices_and_root_programs_of_the_owner_are_not_the_users(place, workspace):
     os.mknod(workspace / "null", 0o600 | 0o020000, os.makedev(1, 3))
     said = say(place, lend(workspace), f"""[tried(lambda: open("{workspace}/null").read()),
@@ -220,7 +245,7 @@ def test_landlock_and_the_filter_go_with_it(place, workspace, closed):
 
 
 def test_a_file_system_that_cannot_do_it_is_refused_and_nothing_starts(place):
-    done = place.run(lend("/proc/self"), "/bin/echo", "started")
+    done = place.run(lend("/proc/sys"), "/bin/echo", "started")
     assert (done.returncode, done.stdout) == (125, "")
     assert "the file system of /proc/" in done.stderr
 

@@ -186,6 +186,23 @@ def test_a_path_that_cannot_be_reached_is_refused_and_one_that_is_not_there_pass
     assert f"{closed}/x cannot be reached" in done.stderr
 
 
+def test_a_link_in_what_is_writable_grants_nothing(place, workspace):
+    """An earlier kernel has put it in the place of the folder of the next one."""
+    (workspace / "run").symlink_to("/etc")
+    (workspace / "link").symlink_to(workspace)
+    for change in ({"write": [f"{workspace}/run"]}, {"read": [*place.roots, f"{workspace}/run"]},
+                   {"write": [f"{workspace}/link"]}, {"write": [f"{workspace}/link/new"]},
+                   {"write": [str(workspace)], "read": [*place.roots, f"{workspace}/link/../run"]}):  # fmt: skip
+        done = place.run(
+            {"landlock": place.landlock(workspace, **change)}, "/bin/echo", "started", as_user=True
+        )
+        assert (done.returncode, done.stdout) == (125, "")
+        assert "is a symbolic link" in done.stderr
+    # Elsewhere they are the system's.
+    done = place.run(walls(place, workspace), "/bin/echo", "started", as_user=True)
+    assert done.stdout == "started\n"
+
+
 # -- nothing of the workspace runs before ------------------------------------------------------------------
 
 

@@ -16,6 +16,8 @@ from .linux import (
     LANDLOCK_CREATE_RULESET,
     LANDLOCK_RESTRICT_SELF,
     CannotConfine,
+    below,
+    open_without_links,
     syscall,
 )
 
@@ -62,7 +64,8 @@ def restrict(wanted: dict[str, Any], *, tcp_is_held: bool = False) -> None:
 
     Args:
         wanted: `read`, `write` and `devices`: the paths that stay readable, writable, and usable as devices, with
-            all that lies below; one that does not exist is passed over. `network`: whether TCP stays open.
+            all that lies below; one that does not exist is passed over. What is writable,
+            and what lies in it, is given without symbolic links. `network`: whether TCP stays open.
         tcp_is_held: Whether something else denies TCP. The thread must have given up new privileges.
 
     Raises:
@@ -89,8 +92,9 @@ def restrict(wanted: dict[str, Any], *, tcp_is_held: bool = False) -> None:
         ruleset = syscall(LANDLOCK_CREATE_RULESET, attributes, size, 0)
         try:
             for kind, rights in (("read", READ), ("write", WRITE), ("devices", DEVICES)):
-                for path in wanted[kind]:
-                    _grant(ruleset, path, rights & files)
+                for path in map(os.path.normpath, wanted[kind]):
+                    was_writable = kind == "write" or below(path, wanted["write"])
+                    _grant(ruleset, path, rights & files, follow=not was_writable)
             syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0)
         finally:
             os.close(ruleset)
@@ -98,10 +102,10 @@ def restrict(wanted: dict[str, Any], *, tcp_is_held: bool = False) -> None:
         raise CannotConfine(f"Landlock refuses: {error.strerror}") from error
 
 
-def _grant(ruleset: int, path: str, rights: int) -> None:
+def _grant(ruleset: int, path: str, rights: int, *, follow: bool) -> None:
     """Add a rule for a path as it is now: the rule is the file's or the folder's, whatever its name becomes."""
     try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC) if follow else open_without_links(path)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +96,51 @@ def prctl(option: int, *arguments: Any) -> int:
         OSError: If it fails.
     """
     return call("prctl", option, *arguments, *[0] * (4 - len(arguments)))
+
+
+def open_without_links(path: str) -> int:
+    """Open a path that no symbolic link is part of, only to stand for it.
+
+    Kernels write in folders that later ones are given: what is a link there by then may lead anywhere.
+
+    Args:
+        path: Absolute and normal.
+
+    Returns:
+        The descriptor.
+
+    Raises:
+        CannotConfine: If there is a link on the way, or at its end.
+        OSError: If it cannot be opened.
+    """
+    folder = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    place = ""
+    for name in os.path.normpath(path).split("/"):
+        if not name:
+            continue
+        place += f"/{name}"
+        try:
+            inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+        if stat.S_ISLNK(os.fstat(folder).st_mode):
+            os.close(folder)
+            raise CannotConfine(f"{place} is a symbolic link, and {path} must have none: give where it leads")
+    return folder
+
+
+def below(path: str, folders: list[str]) -> bool:
+    """Whether a path lies below one of some folders, as they are written.
+
+    Args:
+        path: The path.
+        folders: The folders.
+
+    Returns:
+        Whether it does; a folder does not lie below itself.
+    """
+    return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def threads() -> int:

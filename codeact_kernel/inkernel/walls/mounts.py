@@ -13,10 +13,20 @@ import stat
 import struct
 from itertools import pairwise
 
-from .linux import MOUNT_SETATTR, MOVE_MOUNT, OPEN_TREE, PR_SET_PDEATHSIG, CannotConfine, call, prctl, syscall
+from .linux import (
+    MOUNT_SETATTR,
+    MOVE_MOUNT,
+    OPEN_TREE,
+    PR_SET_PDEATHSIG,
+    CannotConfine,
+    call,
+    open_without_links,
+    prctl,
+    syscall,
+)
 
 AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
-OPEN_TREE_CLONE = 1
+CLONE = 1 | AT_RECURSIVE | os.O_CLOEXEC
 MOVE_MOUNT_F_EMPTY_PATH = 4
 RDONLY, NOSUID, NODEV, IDMAP = 1, 2, 4, 0x00100000
 MS_NOSUID, MS_NODEV, MS_REC, MS_SLAVE = 2, 4, 0x4000, 1 << 19
@@ -40,7 +50,7 @@ def take(path: str) -> int:
     Returns:
         The descriptor that stands for it.
     """
-    tree = _clone(path)
+    tree = syscall(OPEN_TREE, AT_FDCWD, os.fsencode(path), CLONE)
     _change(tree, AT_EMPTY_PATH | AT_RECURSIVE, RDONLY | NOSUID | NODEV)
     return tree
 
@@ -49,7 +59,7 @@ def lend(path: str, uid: int, gid: int) -> int:
     """Take a copy of a tree in which its owner and a user have changed places, and its group and a group.
 
     Args:
-        path: The tree.
+        path: The tree, without symbolic links.
         uid: The user.
         gid: The group.
 
@@ -59,8 +69,10 @@ def lend(path: str, uid: int, gid: int) -> int:
     Raises:
         CannotConfine: If its file system cannot do it.
     """
-    status = os.stat(path)
-    tree = _clone(path)
+    folder = open_without_links(path)
+    status = os.fstat(folder)
+    tree = syscall(OPEN_TREE, folder, b"", CLONE | AT_EMPTY_PATH)
+    os.close(folder)
     # Root's devices would be the user's, too.
     _change(tree, AT_EMPTY_PATH | AT_RECURSIVE, NOSUID | NODEV)
     if (status.st_uid, status.st_gid) == (uid, gid):
@@ -112,11 +124,6 @@ def make_read_only(path: str) -> None:
 def is_folder(tree: int) -> bool:
     """Whether a tree that was taken is a folder, and no single file."""
     return stat.S_ISDIR(os.fstat(tree).st_mode)
-
-
-def _clone(path: str) -> int:
-    flags = OPEN_TREE_CLONE | os.O_CLOEXEC | AT_RECURSIVE
-    return syscall(OPEN_TREE, AT_FDCWD, os.fsencode(path), flags)
 
 
 def _change(tree: int, flags: int, attributes: int, namespace: int = 0) -> None:
