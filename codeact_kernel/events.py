@@ -10,10 +10,13 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from codeact_kernel.approval import Door
 from codeact_kernel.blocks import Block, BlockResult, Fault, Output, Part
 from codeact_kernel.messages import ToolCall, Usage
 
 StopReason = Literal["answered", "limit", "cancelled", "failed"]
+DecidedBy = Literal["mode", "rule", "always", "person", "nobody"]
+"""Who has decided: the mode, a rule, an earlier "always" of a person, a person now, or nobody who could be asked."""
 ReportKind = Literal["run_code_result", "agent_result", "running", "note", "reminder", "fault"]
 
 
@@ -130,6 +133,14 @@ class BlockQueued:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockChanged:
+    """A block was changed before it ran; what runs is this."""
+
+    id: str
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
 class BlockStarted:
     """A block's first line of code runs."""
 
@@ -231,6 +242,41 @@ class ToolReturned:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalAsked:
+    """A block or a call waits until somebody has decided about it."""
+
+    door: Door
+    agent: str
+    block_id: str | None
+    name: str
+    """"run_code", "run_agent" or the tool's full name."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The gate has decided about a block or a call."""
+
+    door: Door
+    agent: str
+    """Whose it is: "the agent", or a sub-agent's name."""
+    block_id: str | None
+    call_id: str | None
+    """That of its `ToolCalled`; None for a block."""
+    name: str
+    """"run_code", "run_agent" or the tool's full name."""
+    allowed: bool
+    by: DecidedBy
+    why: str
+    """The mode, the rule or the person's words."""
+    changed: str = ""
+    """What runs instead, where somebody has changed it: the code, or the arguments as JSON."""
+    waited: float = 0.0
+    """Seconds until somebody had decided."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUsed:
     """A tool has asked a model of its own; what that used counts to the run."""
 
@@ -267,6 +313,7 @@ Event = (
     | ModelRetry
     | Appended
     | BlockQueued
+    | BlockChanged
     | BlockStarted
     | BlockHeld
     | BlockOutput
@@ -277,6 +324,8 @@ Event = (
     | NoteReceived
     | ToolCalled
     | ToolReturned
+    | ApprovalAsked
+    | Decided
     | ModelUsed
     | Audited
     | RunEnded

@@ -1,12 +1,13 @@
 """The joints: what each station promises the agent, so that the stations need not know each other.
 
-Comes in: the nouns. Goes out: `Model`, `Codec` with its `ReplyReader`, `Runner` with its `Watcher`, `Observer`.
+Comes in: the nouns. Goes out: `Model`, `Codec` with its `ReplyReader`, `Runner` with its `Watcher`,
+`PlaceKeeper`, `Observer`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from codeact_kernel.blocks import Fault, Job, Outcome, Output, Part
 from codeact_kernel.events import Entry, Event
@@ -167,6 +168,30 @@ class Runner(Protocol):
         Args:
             job_id: The job's settled id.
             insistence: How often it was interrupted before, or `LAST`.
+        """
+
+
+@runtime_checkable
+class PlaceKeeper(Protocol):
+    """What a `Runner` may be besides: one that keeps a job's place in the order while somebody decides about it."""
+
+    async def hold(self, job: Job) -> None:
+        """Keep the place of a job that may run later: what comes after it and needs what it makes, waits for it.
+
+        Contract: the supervisor calls it at most once a job, before `run`, in the order in which jobs are launched,
+        each in a task of its own; then it calls `run` or `drop`. May raise a `KernelError`: no place is kept then.
+
+        Args:
+            job: The job, as it stands now; `run` may be given another block.
+        """
+
+    async def drop(self, job: Job) -> None:
+        """Give the place up, because the job does not run: what waits for it, or comes and needs it, is skipped.
+
+        Contract: also called for a job of which `hold` was never called. May raise a `KernelError`.
+
+        Args:
+            job: The job.
         """
 
 

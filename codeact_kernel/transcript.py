@@ -12,6 +12,7 @@ from codeact_kernel.blocks import Block, BlockResult, LeftOut
 from codeact_kernel.events import (
     Appended,
     Audited,
+    BlockChanged,
     BlockFinished,
     BlockOutput,
     BlockQueued,
@@ -113,6 +114,8 @@ class Transcript:
                 record = BlockRecord(event.id, event.turn, event.block, event.at)
                 self.blocks[event.id] = record
                 self.runs[-1].turns[-1].blocks.append(record)
+            case BlockChanged():
+                self.blocks[event.id].block = event.block
             case BlockStarted():
                 self.blocks[event.id].started = event.at
                 self.blocks[event.id].lane = event.lane

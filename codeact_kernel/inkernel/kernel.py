@@ -27,6 +27,7 @@ from traitlets import Type
 
 from codeact_kernel._version import __version__
 from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel.admission import Admission
 from codeact_kernel.inkernel.agentself import AgentSelf
 from codeact_kernel.inkernel.aio import adopt_asyncio
 from codeact_kernel.inkernel.aside import Aside
@@ -136,6 +137,7 @@ class CodeactKernel(AskingKernel):
         self.control_handlers |= {
             **self.hosting.handlers,
             **self.endings.handlers,
+            **Admission(self.router, self._prepare, self._reply_on_control).handlers,
         }
         self._beside: set[asyncio.Task[None]] = set()
 
@@ -203,6 +205,7 @@ class CodeactKernel(AskingKernel):
 
     def _make_request(self, idents: Any, parent: dict[str, Any]) -> Request:
         request = Request(idents, parent, Outbox(self.post, parent))
+        request.held = bool(request.meta.get("held"))
         if request.block_id is not None:
             request.outbox = Outbox(self.post, parent, self.delivery.owner, Spool(self._folder))
         return request

@@ -65,6 +65,8 @@ class Request:
     is_async: bool = False
     names: Names | None = None
 
+    held: bool = False
+    """Whether it must not run yet, because its owner has not decided whether it may."""
     lane: str | None = None
     """The lane it was given, from the moment it is given one."""
     waits: dict[str, str] = field(default_factory=dict)

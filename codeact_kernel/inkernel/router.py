@@ -9,6 +9,8 @@ The rules, in order:
 - Within one reply of the model, a block that needs a name waits for the last earlier block of that reply that
   makes it. If that block fails, the waiting one is skipped.
 - A block that needs a name which does not exist yet waits for a live block, of any reply, that makes it.
+- A request that came with `held` has its place from then on, and does not start before it is admitted. Where it is
+  refused, what waits for it is skipped, and so is what comes later in the same reply and needs what it would have made.
 - `order: "free"` in the request's metadata turns both off.
 - What may start goes to the async lane if it has top-level await (or calls what needs a running loop), to the
   main lane if that is free or the request is pinned there, else to a worker.
@@ -16,9 +18,12 @@ The rules, in order:
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from codeact_kernel.inkernel.lanes import Lane
@@ -30,6 +35,22 @@ EARLY = 1000
 RACES = 5
 """Names, and other blocks, that a warning of a race tells."""
 BEFORE = "it was cancelled before it started"
+REFUSED = "it was refused"
+KEPT = 100
+"""How many refused requests are remembered, for those of the same reply that come later."""
+
+
+Decision = Callable[[Request], None]
+
+
+@dataclass
+class _Refused:
+    """What is remembered of a request that was refused."""
+
+    reply: Any
+    label: str
+    makes: set[str]
+    """What it would have made, and nothing else has made since."""
 
 
 class Router:
@@ -56,6 +77,9 @@ class Router:
         self._main_is_lost = False
         """Whether main is held by code that counts as ended."""
         self._early: deque[str] = deque(maxlen=EARLY)
+        self._decided: dict[str, Decision] = {}
+        """What was decided about requests that have not come yet."""
+        self._refused: deque[_Refused] = deque(maxlen=KEPT)
 
     def accept(self, request: Request) -> None:
         """Take a request; it starts at once or when what it waits for has ended.
@@ -65,14 +89,72 @@ class Router:
         """
         with self._lock:
             cancelled = request.msg_id in self._early
-            if not cancelled:
+            lacks = self._lacks(request)
+            if not cancelled and not lacks:
                 self._find_waits(request)
                 self._warn_of_races(request)
                 self._live[request.msg_id] = request
-                if not request.waits:
+                if not request.waits and not request.held:
                     self._place(request)
+            decided = self._decided.pop(request.msg_id, None)
         if cancelled:
             self._drop(request, "cancelled", BEFORE)
+        elif lacks:
+            self._refuse(request, "skipped", lacks)
+        elif decided is not None:
+            decided(request)
+
+    def admit(self, msg_id: str, change: Callable[[Request], None] | None = None) -> None:
+        """Let a held request run when its turn has come. Control messages overtake: it may not even have come yet.
+
+        Args:
+            msg_id: The message id of the request.
+            change: Gives it other code, and reads the names of that; None leaves it as it is.
+        """
+        self._decide(msg_id, partial(self._admit, change=change))
+
+    def refuse(self, msg_id: str) -> None:
+        """Answer a held request, which will not run.
+
+        Args:
+            msg_id: The message id of the request.
+        """
+        self._decide(msg_id, lambda request: self._refuse(request, "rejected", REFUSED))
+
+    def _decide(self, msg_id: str, decision: Decision) -> None:
+        with self._lock:
+            request = self._live.get(msg_id)
+            if request is None:
+                self._decided[msg_id] = decision
+                if len(self._decided) > EARLY:
+                    del self._decided[next(iter(self._decided))]
+        if request is not None:
+            decision(request)
+
+    def _admit(self, request: Request, change: Callable[[Request], None] | None) -> None:
+        if change is not None:
+            change(request)
+        with self._lock:
+            if request.msg_id not in self._live or not request.held:
+                return
+            request.held = False
+            if change is not None:
+                request.waits.clear()
+                request.waited.clear()
+                self._find_waits(request)
+            if not request.waits:
+                self._place(request)
+
+    def _refuse(self, request: Request, status: str, reason: str) -> None:
+        with self._lock:
+            if not request.held and status == "rejected":
+                return
+            self._live.pop(request.msg_id, None)
+            if request.names is not None:
+                self._refused.append(
+                    _Refused(request.meta.get("reply"), request.label, set(request.names.makes))
+                )
+        self._drop(request, status, reason)
 
     def leaves(self, request: Request) -> None:
         """Take note that a request's code has ended, before its client hears of it and sends the next.
@@ -94,6 +176,8 @@ class Router:
         dropped: list[tuple[Request, str, str]] = []
         with self._lock:
             self._live.pop(request.msg_id, None)
+            if ok:
+                self._made_after_all(request)
             for other in list(self._live.values()):
                 name = other.waits.pop(request.msg_id, None)
                 if name is None:
@@ -102,7 +186,7 @@ class Router:
                 if reason:
                     del self._live[other.msg_id]
                     dropped.append((other, *reason))
-                elif not other.waits:
+                elif not other.waits and not other.held:
                     self._place(other)
         for what in dropped:
             self._drop(*what)
@@ -177,12 +261,29 @@ class Router:
     def _maker(self, request: Request, name: str) -> Request | None:
         same_reply = request.meta.get("reply")
         exists = self._knows(name)
-        for other in reversed(self._live.values()):
+        before = list(itertools.takewhile(lambda other: other is not request, self._live.values()))
+        for other in reversed(before):
             if other.names is None or name not in other.names.makes:
                 continue
             if not exists or (other.block_id is not None and other.meta.get("reply") == same_reply):
                 return other
         return None
+
+    def _lacks(self, request: Request) -> str:
+        """Why a request is skipped that needs what a refused one of its reply would have made; else empty."""
+        if request.block_id is None or request.meta.get("order") == "free" or request.names is None:
+            return ""
+        reply = request.meta.get("reply")
+        for refused in self._refused:
+            for name in sorted(request.names.needs & refused.makes if refused.reply == reply else ()):
+                if self._maker(request, name) is None:
+                    return f"it needs {name}, and {refused.label}, which makes it, did not run"
+        return ""
+
+    def _made_after_all(self, request: Request) -> None:
+        """Take that what a refused request would have made was made by another one."""
+        for refused in self._refused:
+            refused.makes -= request.names.makes if request.names is not None else set()
 
     def _warn_of_races(self, request: Request) -> None:
         if request.block_id is None or request.names is None:

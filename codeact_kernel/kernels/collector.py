@@ -75,6 +75,8 @@ class Collector:
         self._moves = 0
         """How many messages have come."""
         self._done: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        # Where only a request's place was kept, nobody may be there to hear that it is lost.
+        self._done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.missing = 0
         """Outputs that the kernel made and that never came."""
 

@@ -207,6 +207,23 @@ class Kernel:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGINT)
 
+    async def admit(self, msg_id: str, code: str | None) -> None:
+        """Let an execute request run that came with `held` in its metadata.
+
+        Args:
+            msg_id: The request's id.
+            code: What it runs instead of its code; None for that.
+        """
+        await self.client.request(wire.ADMIT, {"msg_id": msg_id, "code": code}, channel="control")
+
+    async def refuse(self, msg_id: str) -> None:
+        """Have an execute request answered that came with `held` in its metadata, and will not run.
+
+        Args:
+            msg_id: The request's id.
+        """
+        await self.client.request(wire.REFUSE, {"msg_id": msg_id}, channel="control")
+
     async def cut_off(self, msg_id: str) -> None:
         """Have an execute request answered though its code does not end; what it still does is cut off.
 

@@ -14,6 +14,7 @@ from typing import Any
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, Status, StreamOutput
 from codeact_kernel.errors import KernelDied, KernelError, ToolError
 from codeact_kernel.kernels.ansi import plain_traceback
+from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.collector import Collector
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.outputs import meta_of
@@ -44,6 +45,22 @@ class _Sent:
     """Whether its kernel was ended to end it."""
 
 
+class _Held:
+    """A job whose place is kept while somebody decides about it."""
+
+    def __init__(self, job: Job, client: KernelClient) -> None:
+        self.code = _code_of(job)
+        self.client = client
+        """Whose kernel keeps its place; another one knows nothing of it."""
+        self.watcher: Watcher = _Nobody()
+        self.collector = Collector(
+            lambda lane, at: self.watcher.started(lane, at),
+            lambda output: self.watcher.output(output),
+            counted=True,
+        )
+        self.msg_id = ""
+
+
 class _Nobody:
     """Hears of a job, and tells nobody."""
 
@@ -71,6 +88,7 @@ class KernelRunner:
         self._ended: dict[str, str] = {}
         """The latest jobs that have ended, by msg_id."""
         self._one_at_a_time = asyncio.Lock()
+        self._held: dict[str, _Held] = {}
 
     async def run(self, job: Job, watcher: Watcher) -> Outcome:
         """As in `Runner`."""
@@ -84,6 +102,24 @@ class KernelRunner:
                 return await self._execute(job, watcher, sent)
         finally:
             del self._sent[job.id]
+
+    async def hold(self, job: Job) -> None:
+        """As in `PlaceKeeper`. A kernel that is not ours knows no names, and keeps no places."""
+        if not self._kernel.ours:
+            return
+        await self._kernel.revive()
+        held = _Held(job, self._kernel.client)
+        held.msg_id = held.client.execute(held.code, {**_meta(job), "held": True}, held.collector)
+        self._held[job.id] = held
+
+    async def drop(self, job: Job) -> None:
+        """As in `PlaceKeeper`."""
+        if job.id not in self._held:
+            await self.hold(job)
+        held = self._held.pop(job.id, None)
+        if held is not None and held.client is self._kernel.client:
+            await self._kernel.refuse(held.msg_id)
+            await held.collector.complete()
 
     async def aside(self, job: Job) -> Outcome:
         """Run code of ours in the namespace: as a block, in the same order and as easily interrupted, but no cell.
@@ -148,20 +184,19 @@ class KernelRunner:
         return self._blocks.get(msg_id or "")
 
     async def _execute(self, job: Job, watcher: Watcher, sent: _Sent, *, silent: bool = False) -> Outcome:
-        assert isinstance(job.block, CodeBlock)
-        block = job.block
         death = await self._kernel.revive()
-        collector = Collector(watcher.started, watcher.output, counted=self._kernel.ours)
-        meta = {
-            "id": job.id,
-            "reply": job.reply,
-            "order": "names" if block.after is None else "free",
-            "lane": block.lane,
-        }
         self._kernel.client.on_held = self._on_held
-        fields = meta if self._kernel.ours else {}
-        sent.msg_id = self._kernel.client.execute(block.code, fields, collector, silent=silent)
-        self._blocks[sent.msg_id] = job.id
+        held = self._held.pop(job.id, None)
+        if held is not None and not await self._admitted(job, held, watcher, sent):
+            held, death = None, await self._kernel.revive() or death
+        if held is None:
+            collector = Collector(watcher.started, watcher.output, counted=self._kernel.ours)
+            fields = _meta(job) if self._kernel.ours else {}
+            sent.msg_id = self._kernel.client.execute(_code_of(job), fields, collector, silent=silent)
+            self._blocks[sent.msg_id] = job.id
+        else:
+            collector = held.collector
+        assert sent.msg_id is not None
         try:
             reply = await collector.complete()
         except KernelDied as died:
@@ -175,6 +210,21 @@ class KernelRunner:
         outcome = self._outcome(reply, collector.missing)
         notes = (*outcome.notes, *await self._aftermath(sent, meta_of(reply)))
         return replace(outcome, notes=notes if death is None else (_fresh(death), *notes))
+
+    async def _admitted(self, job: Job, held: _Held, watcher: Watcher, sent: _Sent) -> bool:
+        """Let a held job run; gives whether the kernel that keeps its place is still there for that."""
+        if held.client is not self._kernel.client:
+            return False
+        held.watcher, sent.msg_id = watcher, held.msg_id
+        self._blocks[held.msg_id] = job.id
+        code = _code_of(job)
+        try:
+            await self._kernel.admit(held.msg_id, None if code == held.code else code)
+        except KernelError:
+            sent.msg_id = None
+            self._note_end(held.msg_id)
+            return False
+        return True
 
     def _note_end(self, msg_id: str) -> None:
         self._ended[msg_id] = self._blocks.pop(msg_id)
@@ -231,6 +281,21 @@ class KernelRunner:
             names=names,
             missing=missing,
         )
+
+
+def _code_of(job: Job) -> str:
+    assert isinstance(job.block, CodeBlock)
+    return job.block.code
+
+
+def _meta(job: Job) -> dict[str, Any]:
+    assert isinstance(job.block, CodeBlock)
+    return {
+        "id": job.id,
+        "reply": job.reply,
+        "order": "names" if job.block.after is None else "free",
+        "lane": job.block.lane,
+    }
 
 
 def _cut_off(living: list[str]) -> str:

@@ -7,12 +7,21 @@ events in order, its result, and a picture of it for progress displays and the i
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from codeact_kernel.blocks import Block, BlockResult, Job, Outcome, Output
-from codeact_kernel.events import BlockFinished, BlockHeld, BlockOutput, BlockQueued, BlockStarted, Heartbeat
+from codeact_kernel.blocks import Block, BlockResult, CodeBlock, Job, Outcome, Output
+from codeact_kernel.events import (
+    BlockChanged,
+    BlockFinished,
+    BlockHeld,
+    BlockOutput,
+    BlockQueued,
+    BlockStarted,
+    Heartbeat,
+)
 from codeact_kernel.masking import Mask
 from codeact_kernel.protocols import Observer
 from codeact_kernel.supervisor.deadline import Clock, Ending
@@ -21,7 +30,7 @@ from codeact_kernel.supervisor.masking import OutputMask
 from codeact_kernel.supervisor.output import OutputLog
 from codeact_kernel.supervisor.shelf import Shelf
 
-State = Literal["waiting", "running"]
+State = Literal["waiting", "waiting for approval", "running"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class LiveBlock:
     block: Block
     turn: int
     state: State
-    """ "waiting" for order, a lane or an approval, or "running" since its first line of code."""
+    """ "waiting" for order or a lane, "waiting for approval", or "running" since its first line of code."""
     queued: float
     started: float | None
     lane: str | None
@@ -86,6 +95,11 @@ class BlockWatch:
         self._queued = wall()
         self._started: float | None = None
         self._lane: str | None = None
+        self._notes: tuple[str, ...] = ()
+        self._pauses: Counter[str] = Counter()
+        """Why its clock stands still."""
+        self.is_judged = False
+        """Whether somebody decides about it."""
         emit(BlockQueued(turn, job.id, job.block, self._queued))
 
     def started(self, lane: str, at: float) -> None:
@@ -100,10 +114,29 @@ class BlockWatch:
     def held(self, by: str | None) -> None:
         """Take that another block's code keeps it from going on, or no longer does."""
         if by is None:
-            self.clock.go_on()
+            self.go_on("held")
         elif not self.ended.done():
-            self.clock.stand()
+            self.stand("held")
             self._emit(BlockHeld(self.job.id, by))
+
+    def stand(self, why: str) -> None:
+        """Let its deadline stand still until `go_on` was called as often for this reason, or the reason is "held"."""
+        self._pauses[why] = 1 if why == "held" else self._pauses[why] + 1
+        self.clock.stand()
+
+    def go_on(self, why: str) -> None:
+        """Take that a reason for which its deadline stands still is gone."""
+        self._pauses[why] -= 1
+        self._pauses = +self._pauses
+        if not self._pauses:
+            self.clock.go_on()
+
+    def change(self, block: Block) -> None:
+        """Take another block in the place of the one that the model wrote, before it runs."""
+        if block != self.job.block:
+            self.job = replace(self.job, block=block)
+            self._notes = (*self._notes, _changed(block))
+            self._emit(BlockChanged(self.job.id, block))
 
     def output(self, output: Output) -> None:
         """Take an output; after the end it is late output of this block."""
@@ -124,7 +157,7 @@ class BlockWatch:
         for masked in self._outputs.finish():
             self._keep(masked)
         tape = self.log.tape
-        outcome = self._mask.of(outcome)
+        outcome = self._mask.of(replace(outcome, notes=(*self._notes, *outcome.notes)))
         if tape.error is not None:
             outcome = replace(outcome, notes=(*outcome.notes, _unwritten(tape.lost, tape.error)))
         result = BlockResult(
@@ -156,13 +189,19 @@ class BlockWatch:
         return self._started + self.clock.timeout + self.clock.stood
 
     @property
+    def _state(self) -> State:
+        if self._started is not None:
+            return "running"
+        return "waiting for approval" if self.is_judged else "waiting"
+
+    @property
     def picture(self) -> LiveBlock:
         """What there is to see of it now."""
         return LiveBlock(
             id=self.job.id,
             block=self.job.block,
             turn=self.turn,
-            state="waiting" if self._started is None else "running",
+            state=self._state,
             queued=self._queued,
             started=self._started,
             lane=self._lane,
@@ -170,6 +209,11 @@ class BlockWatch:
             last_line=self.log.last_line,
             heartbeat=None if self.rhythm is None else self.rhythm.interval,
         )
+
+
+def _changed(block: Block) -> str:
+    text = block.code if isinstance(block, CodeBlock) else block.task
+    return f"it was changed by a person before it ran; this is what ran:\n{text}"
 
 
 def _unwritten(lost: int, error: OSError) -> str:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from codeact_kernel.errors import KernelDied, KernelError, ToolError
 from codeact_kernel.events import CancelAsked
 from codeact_kernel.masking import Mask
 from codeact_kernel.protocols import Observer, Runner
+from codeact_kernel.supervisor.admission import Admit, admitted, let_all
 from codeact_kernel.supervisor.deadline import Ending, stop, until_due
 from codeact_kernel.supervisor.heartbeat import beat
 from codeact_kernel.supervisor.live import BlockWatch, LiveBlock
@@ -61,6 +62,7 @@ class Supervisor:
         settings: Timeouts and intervals.
         folder: Where outputs that are too long for memory go; None for a temporary folder.
         mask: Knows the secrets that are taken out of outputs and outcomes.
+        admit: Decides about each block when its turn has come; None lets all run.
     """
 
     def __init__(
@@ -72,8 +74,10 @@ class Supervisor:
         settings: SupervisorSettings | None = None,
         folder: Path | None = None,
         mask: Mask | None = None,
+        admit: Admit | None = None,
     ) -> None:
         self._mask = Mask() if mask is None else mask
+        self._admit = admit or let_all
         self._runners = runners
         self._emit = emit
         self._wall = wall
@@ -152,6 +156,23 @@ class Supervisor:
             if watch.rhythm is not None:
                 watch.rhythm.restore()
 
+    @contextmanager
+    def standing(self, name: str | None) -> Iterator[None]:
+        """Let a block's deadline stand still meanwhile: its code waits for a person.
+
+        Args:
+            name: Its id; where there is no such block, nothing stands still.
+        """
+        watch = self._find(name) if name is not None else None
+        if watch is None:
+            yield
+            return
+        watch.stand("a person")
+        try:
+            yield
+        finally:
+            watch.go_on("a person")
+
     async def settled(self) -> None:
         """Wait until no block is alive."""
         while self._lives:
@@ -217,8 +238,12 @@ class Supervisor:
         return self._latest.get(name) or self._watches.get(name)
 
     async def _live(self, watch: BlockWatch, before: Mapping[str, BlockWatch | None]) -> None:
-        """A block's life: its order, its run, its end."""
-        self._finish(watch, await wait_for_order(watch, before) or await self._run(watch))
+        """A block's life: its order, whether it may, its run, its end."""
+        outcome = await wait_for_order(watch, before)
+        if outcome is None:
+            runner = self._runners.get(type(watch.job.block))
+            outcome = await admitted(watch, self._admit, runner, self._group)
+        self._finish(watch, outcome or await self._run(watch))
 
     def _finish(self, watch: BlockWatch, outcome: Outcome) -> None:
         self._results[watch.job.id] = watch.finish(outcome)

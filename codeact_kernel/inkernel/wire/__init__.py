@@ -106,6 +106,13 @@ CUT_OFF = "codeact_cut_off_request"
 CUT_OFF_REPLY = "codeact_cut_off_reply"
 """To {"msg_id"}: {"status": "ok" or "ended"}. The request's execute_reply comes now, though its code goes on; `how` in
 its metadata is "cut off", and `living` says what lives on."""
+ADMIT = "codeact_admit_request"
+ADMIT_REPLY = "codeact_admit_reply"
+"""To {"msg_id", "code": what it runs instead, or null}: {"status": "ok"}. The request came with `held` in its metadata,
+and kept its place among others without running; now it runs when its turn has come."""
+REFUSE = "codeact_refuse_request"
+REFUSE_REPLY = "codeact_refuse_reply"
+"""To {"msg_id"}: {"status": "ok"}. A request that was held will not run; its reply comes now."""
 HELD = "codeact_held"
 """From kernel to host: {"by": msg_id or null, "held": [msg_ids], "seconds"}. The first keeps the others from going on,
 since its code holds the thread that they share; with null they go on."""

@@ -1,0 +1,80 @@
+"""Whether a block may run: asked when its turn has come, and before anything of it does.
+
+Comes in: a block, and who decides. Goes out: an outcome where it does not run, or None where it may, maybe with other
+code. What decides, and by what, is not known here. While it takes its time, the runner keeps the block's place, so that
+others of the same reply that need what it makes wait for it; all others go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from codeact_kernel.blocks import Job, Outcome
+from codeact_kernel.errors import KernelError
+from codeact_kernel.protocols import PlaceKeeper, Runner
+from codeact_kernel.supervisor.live import BlockWatch
+
+Verdict = Job | Outcome
+"""The job that runs, or how it ends without."""
+Admit = Callable[[Job], Verdict | Awaitable[Verdict]]
+"""Decides about a job: at once, or in its own time. Contract: may be cancelled; must not raise."""
+
+
+def let_all(job: Job) -> Job:
+    """Let every job run."""
+    return job
+
+
+async def admitted(
+    watch: BlockWatch, admit: Admit, runner: Runner | None, group: asyncio.TaskGroup
+) -> Outcome | None:
+    """Ask whether a block may run.
+
+    Args:
+        watch: The block. It is changed where other code shall run.
+        admit: Decides.
+        runner: Who would run it; keeps its place, where it can.
+        group: In which places are kept and given up, in the order in which blocks are launched.
+
+    Returns:
+        The outcome where it does not run, or None where it may.
+    """
+    keeper: PlaceKeeper | None = runner if isinstance(runner, PlaceKeeper) else None
+    verdict = admit(watch.job)
+    if not isinstance(verdict, Job | Outcome):
+        # In a task, as runs are: what was launched before this block is then sent before it.
+        holding = None if keeper is None else group.create_task(_quietly(keeper.hold(watch.job)))
+        verdict = await _until_decided(watch, verdict)
+        if holding is not None:
+            await holding
+    if isinstance(verdict, Job):
+        watch.change(verdict.block)
+        return None
+    if keeper is not None:
+        group.create_task(_quietly(keeper.drop(watch.job)))
+    return verdict
+
+
+async def _until_decided(watch: BlockWatch, verdict: Awaitable[Verdict]) -> Verdict:
+    deciding = asyncio.ensure_future(verdict)
+    watch.is_judged = True
+    try:
+        either: set[asyncio.Future[Any]] = {deciding, watch.asked}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if deciding.done():
+            return deciding.result()
+        return watch.asked.result().of(Outcome(error="it still waited for approval and has not run"))
+    finally:
+        watch.is_judged = False
+        if not deciding.done():
+            deciding.cancel()
+            await asyncio.wait({deciding})
+
+
+async def _quietly(work: Coroutine[Any, Any, None]) -> None:
+    """Do something for which a kernel is needed; where that is gone, so are those that would have waited."""
+    with suppress(KernelError):
+        await work
