@@ -9,6 +9,7 @@ from codeact_kernel.agent.agent import Agent
 from codeact_kernel.agent.assembly import wanted_kernel
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.discretion import host_mask
+from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
 from codeact_kernel.agent.inbox import SETTLE
 from codeact_kernel.agent.options import Options
@@ -17,6 +18,7 @@ from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.serving import answering, block_methods, make_server
+from codeact_kernel.agent.trust import UntrustedWorkspace, remember
 
 __all__ = [
     "AUDIT",
@@ -32,12 +34,15 @@ __all__ = [
     "Refused",
     "Run",
     "Settings",
+    "UntrustedWorkspace",
     "answering",
     "block_methods",
     "host_mask",
     "load_settings",
+    "make_gate",
     "make_server",
     "plan",
+    "remember",
     "wanted_kernel",
     "write_prompt",
 ]

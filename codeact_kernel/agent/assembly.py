@@ -16,6 +16,7 @@ from codeact_kernel.agent.asker import Asker
 from codeact_kernel.agent.config import Settings
 from codeact_kernel.agent.context import Context
 from codeact_kernel.agent.delegation import Delegation
+from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.inbox import Inbox
 from codeact_kernel.agent.kin import Kin, Tree
@@ -40,7 +41,7 @@ from codeact_kernel.masking import Mask
 from codeact_kernel.model import ModelSettings
 from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
 from codeact_kernel.model.weights import models_dir
-from codeact_kernel.policy import Audit
+from codeact_kernel.policy import Audit, Doors
 from codeact_kernel.protocols import Model, Runner
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import Supervisor, SupervisorSettings
@@ -117,7 +118,7 @@ async def assemble(
     mask = relations.mask
     wanted = plan(options, relations.folder, mask)
     settings, hooks = wanted.settings, HookChain(options.hooks)
-    kin = relations.kin or await _root(wanted, stack, relations)
+    kin = relations.kin or await _root(options, wanted, stack, relations)
     if kin.depth == 0:  # the others' are the root's
         for of_set in wanted.sets:
             stack.push_async_callback(of_set.aclose)
@@ -134,7 +135,8 @@ async def assemble(
     catalogue = Catalogue(tools, wanted.sets)
     methods |= catalogue.methods  # what is seeded may need them
     audited = relations.audit.settled
-    server = make_server(catalogue, methods, options, settings, hooks, kin.tree.calls, emit, audited)
+    doors = Doors(kin.tree.gate, kin.name, emit, lambda block_id: supervisor.standing(block_id))
+    server = make_server(catalogue, methods, options, settings, hooks, kin.tree.calls, emit, doors, audited)
     serve = answering(server, lambda: runner, mask)
     described = catalogue.describe_all()
     who, kernel_settings = (kin.number, kin.name), wanted_kernel(options, wanted)
@@ -153,7 +155,9 @@ async def assemble(
     agents = Subagents(options, wanted, kin, runner, models.for_agent, seer, relations)
     runners: dict[type[CodeBlock] | type[AgentBlock], Runner] = {CodeBlock: runner, AgentBlock: agents}
     supervising = SupervisorSettings(default_timeout=settings.block_timeout)
-    supervisor = await stack.enter_async_context(Supervisor(runners, emit, settings=supervising, mask=mask))
+    supervisor = await stack.enter_async_context(
+        Supervisor(runners, emit, settings=supervising, mask=mask, admit=doors.block)
+    )
     # Small models write blocks reliably only when they have seen some.
     is_small = model_settings is not None and model_settings.kind == "local"
     talk = codec(wanted.protocol, agents=kernel.ours and kin.may_delegate, examples=is_small)
@@ -212,11 +216,12 @@ def wanted_kernel(options: Options, wanted: Plan) -> KernelSettings:
     )
 
 
-async def _root(wanted: Plan, stack: AsyncExitStack, relations: Relations) -> Kin:
+async def _root(options: Options, wanted: Plan, stack: AsyncExitStack, relations: Relations) -> Kin:
     settings = wanted.settings
     source = await stack.enter_async_context(KernelSource(settings.ready_kernels))
     limits = settings.max_agents, settings.max_agent_depth
-    tree = Tree(*limits, source, relations.mask, relations.audit)
+    gate = make_gate(options, settings, wanted.workspace)
+    tree = Tree(*limits, source, gate, relations.mask, relations.audit)
     stack.callback(tree.close)
     tools = frozenset([*wanted.tools, *(of_set.name for of_set in wanted.sets)])
     return Kin(tree, tree.number(), allowance=Allowance(workspace=str(wanted.workspace), tools=tools))

@@ -9,14 +9,17 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+from codeact_kernel.agent.trust import UntrustedWorkspace, is_trusted, merged, trusting
+from codeact_kernel.approval import MODES
 from codeact_kernel.blocks import parse_duration
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.policy import Rules, read_rules
 from codeact_kernel.sizes import parse_size
 from codeact_kernel.tools.builtin.searchapi import SearchApi
 
@@ -72,6 +75,12 @@ class Settings:
     it runs, and the audit says so later; "off", there is no audit. Only in the user's own file."""
     audit_sync: bool = True
     """Whether a line of the audit is on the disk itself before what it says happens. Only in the user's own file."""
+    approve: str = "auto"
+    """What is asked before it happens: "auto", "ask", "deny-writes" or "rules"."""
+    rules: Rules = field(default_factory=Rules)
+    """What is denied, asked and allowed."""
+    trusted_workspaces: tuple[str, ...] = ()
+    """Folders whose own `codeact.toml`, and those below them, may say everything."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """The service that the built-in tool `web_search` asks: a known one (`api`), or how it is asked and answers."""
 
@@ -101,41 +110,48 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "tools": (list, "a list of modules or files"),
     "audit": (str, '"strict", "lenient" or "off"'),
     "audit_sync": (bool, "true or false"),
+    "approve": (str, "a text"),
+    "rules": (dict, "a table of lists: deny, ask, allow"),
+    "trusted_workspaces": (list, "a list of folders"),
     "search": (dict, "a table"),
 }
 PROTOCOLS = ("tags", "tools", "json")
 AUDITS = ("strict", "lenient", "off")
-_USERS_ONLY = ("audit", "audit_sync")
+_USERS_ONLY = ("audit", "audit_sync", "trusted_workspaces")
 """Keys that no workspace's file may hold: blocks may write there."""
 _FROM_ZERO = ("max_agent_depth", "ready_kernels")
 
 
-def load_settings(workspace: Path, user: Path | None = None) -> Settings:
+def load_settings(workspace: Path, user: Path | None = None, *, trusted: bool = False) -> Settings:
     """Read the settings files.
 
     Args:
         workspace: The folder whose `codeact.toml` counts over the user's.
         user: The user's file; None takes the platform's place for it.
+        trusted: Whether the workspace's file may say everything; else only where the user's file or an earlier yes of
+            the user's says so.
 
     Returns:
         The settings; what no file says has its default.
 
     Raises:
-        ConfigError: If a file is no TOML, or a key or value in it is wrong.
+        ConfigError: If a file is no TOML, or a key or value in it is wrong; if the workspace's file wants what only a
+            trusted one may, an `UntrustedWorkspace`.
     """
     if user is None:
         user = platformdirs.user_config_path("codeact-kernel") / FILE_NAME
-    merged: dict[str, Any] = {}
-    for path in (user, workspace / FILE_NAME):
-        read = _read(path)
-        for key in _USERS_ONLY:
-            if key in read and path != user:
-                raise ConfigError(f"{path}: {key} counts only in your own settings, {user}: take it out here")
-        models = {**merged.get("models", {}), **read.get("models", {})}
-        merged |= read
-        if models:
-            merged["models"] = models
-    return Settings(**merged)
+    path = workspace / FILE_NAME
+    mine, theirs = _read(user), _read(path)
+    for key in _USERS_ONLY:
+        if key in theirs:
+            raise ConfigError(f"{path}: {key} counts only in your own settings, {user}: take it out here")
+    defaults = {f.name: f.default for f in fields(Settings) if f.default is not MISSING}
+    holds, wants = merged(mine, theirs, defaults)
+    if not wants:
+        return Settings(**holds)
+    if not (trusted or is_trusted(path, mine.get("trusted_workspaces", ()))):
+        raise UntrustedWorkspace(path, wants, user)
+    return Settings(**trusting(mine, theirs))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -171,6 +187,10 @@ def _value(path: Path, key: str, value: Any) -> Any:
         return tuple(value)
     if key == "search":
         return _search(path, value)
+    if key == "rules" and isinstance(value, dict):
+        return read_rules(value, str(path))
+    if key == "approve" and value not in MODES:
+        raise ConfigError(f"{path}: approve is {value!r}; it is one of {', '.join(MODES)}")
     limits = value.values() if key == "tool_limits" and isinstance(value, dict) else ()
     if not all(type(limit) is int and limit >= 0 for limit in limits):
         raise ConfigError(f"{path}: tool_limits takes {words}")

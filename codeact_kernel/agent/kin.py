@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from codeact_kernel.allowance import Allowance
 from codeact_kernel.kernels import KernelSource, make_folder, remove_folder
 from codeact_kernel.masking import Mask
-from codeact_kernel.policy import Audit
+from codeact_kernel.policy import Audit, Gate
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.tools import CallCount
 
@@ -43,13 +43,15 @@ class Tree:
         max_agents: Sub-agents that are alive at once, in all.
         max_depth: Levels of sub-agents below the root.
         source: Where their kernels come from.
+        gate: Decides what their blocks may do.
         mask: Knows the secrets that none of them tells.
         audit: What all of them do.
     """
 
     def __init__(
-        self, max_agents: int, max_depth: int, source: KernelSource, mask: Mask, audit: Audit
+        self, max_agents: int, max_depth: int, source: KernelSource, gate: Gate, mask: Mask, audit: Audit
     ) -> None:
+        self.gate = gate
         self.mask = mask
         self.audit = audit
         self.max_depth = max_depth

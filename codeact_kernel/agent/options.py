@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codeact_kernel.agent.config import Settings
+from codeact_kernel.approval import Approver
 from codeact_kernel.protocols import Model, Observer
 from codeact_kernel.tools import Tool, Toolset
 
@@ -69,6 +70,12 @@ class Options:
     """Objects with methods of `Hooks`."""
     person: Person | None = None
     """Asks a person; blocks can then call `ask_person(question)`."""
+    approve: str | None = None
+    """What is asked before it happens: "auto", "ask", "deny-writes" or "rules"; None takes the settings'."""
+    approver: Approver | None = None
+    """Decides about what is asked; without one, what would be asked is denied."""
+    trust_workspace: bool = False
+    """Whether the workspace's `codeact.toml` may say everything, as the user's may."""
     observers: Sequence[Observer] = ()
     """Called with every event."""
     settings: Settings | None = None

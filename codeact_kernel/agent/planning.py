@@ -10,19 +10,19 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from codeact_kernel.agent.answer import AnswerType
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.discretion import named_keys
 from codeact_kernel.agent.elicitation import elicitor
+from codeact_kernel.agent.gating import wanted_mode
 from codeact_kernel.agent.options import Options, Person
 from codeact_kernel.agent.seeing import blindness
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.masking import Mask
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.sizes import parse_size
-from codeact_kernel.tools import Tool, Toolset, Vision, as_tools, load_tools, notify
+from codeact_kernel.tools import Tool, Toolset, Vision, as_tools, load_tools, notify, tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,10 @@ def plan(
     workspace = Path(options.workspace).expanduser()
     if not workspace.is_dir():
         raise ConfigError(f"the workspace {workspace} is no folder")
-    settings = options.settings if options.settings is not None else load_settings(workspace)
+    settings = options.settings
+    if settings is None:
+        settings = load_settings(workspace, trusted=options.trust_workspace)
+    wanted_mode(options, settings)
     mask = Mask() if mask is None else mask
     mask.learn(named_keys({"models": settings.models, "search": settings.search}))
     protocol = options.protocol or settings.protocol
@@ -114,7 +117,7 @@ def _max_memory(options: Options, settings: Settings) -> int | None:
         raise ConfigError(f"max_memory: {error}") from error
 
 
-def _ask_person(person: Person, mask: Mask) -> Callable[..., Any]:
+def _ask_person(person: Person, mask: Mask) -> Tool:
     async def ask_person(question: str) -> str:
         """Ask the person you work for, and wait for the answer."""
         question = mask.text(question)
@@ -122,4 +125,4 @@ def _ask_person(person: Person, mask: Mask) -> Callable[..., Any]:
             return str(await person(question))
         return str(await asyncio.to_thread(person, question))
 
-    return ask_person
+    return tool(ask_person, kind="read")  # type: ignore[no-any-return]

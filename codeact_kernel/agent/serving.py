@@ -19,6 +19,7 @@ from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.events import Event
 from codeact_kernel.kernels import Back, Kernel, KernelRunner, Serve
 from codeact_kernel.masking import Mask
+from codeact_kernel.policy import Doors
 from codeact_kernel.supervisor import LiveBlock, Supervisor
 from codeact_kernel.tools import CallCount, Caller, CallLimits, Catalogue, Quota, ToolServer
 
@@ -31,6 +32,7 @@ def make_server(
     hooks: HookChain,
     count: CallCount,
     emit: Callable[[Event], None],
+    doors: Doors,
     audited: Callable[[], Awaitable[None]] | None = None,
 ) -> ToolServer:
     """Make what answers calls.
@@ -43,6 +45,7 @@ def make_server(
         hooks: Asked before and after each call.
         count: What all agents of the run have called.
         emit: Told of each call.
+        doors: Decide about each call.
         audited: Waits until what was told is in the audit; None where there is none.
     """
     limits = CallLimits(
@@ -53,8 +56,9 @@ def make_server(
     )
     quota = Quota(limits, count)
     after = hooks.after_tool_call if hooks.has("after_tool_call") else None
-    before = hooks.before_tool_call
-    return ToolServer(catalogue, methods, emit, before, after, quota, options.dry_run, audited)
+    return ToolServer(
+        catalogue, methods, emit, hooks.before_tool_call, after, quota, options.dry_run, audited, doors.call
+    )
 
 
 def answering(server: ToolServer, runner: Callable[[], KernelRunner], mask: Mask | None = None) -> Serve:

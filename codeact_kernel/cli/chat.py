@@ -52,6 +52,8 @@ def chat(
     mcp: choices.Mcp = None,
     dry_run: choices.DryRun = False,
     max_calls: choices.MaxCalls = None,
+    approve: choices.Approve = None,
+    trust_workspace: choices.TrustWorkspace = False,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -77,6 +79,8 @@ def chat(
         mcp=mcp,
         dry_run=dry_run,
         max_calls=max_calls,
+        approve=approve,
+        trust_workspace=trust_workspace,
     )
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     from codeact_kernel.cli.loop import in_loop

@@ -117,6 +117,23 @@ VisionModel = Annotated[
     ),
 ]
 
+Approve = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|ask|deny-writes|rules",
+        help="What is asked before it happens: nothing; each block, and each call that changes something or uses the "
+        "network; nothing, and calls that change something are denied; or all that no rule of the settings allows. "
+        "Where nobody can be asked it is denied. Else the settings, else auto.",
+    ),
+]
+TrustWorkspace = Annotated[
+    bool,
+    typer.Option(
+        "--trust-workspace",
+        help="Let the workspace's codeact.toml say everything this time: load tools, name models and see variables.",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Choices:
@@ -136,6 +153,8 @@ class Choices:
     mcp: str | None = None
     dry_run: bool = False
     max_calls: int | None = None
+    approve: str | None = None
+    trust_workspace: bool = False
 
     def agent_fields(self) -> dict[str, Any]:
         """The fields of an `Agent`, the settings among them, so that they are read once.
@@ -143,12 +162,13 @@ class Choices:
         Raises:
             ConfigError: If tools cannot be loaded, a variable is not set, or the settings are wrong.
         """
-        from codeact_kernel.agent import load_settings
         from codeact_kernel.cli.screens import Screen, somebody_is_there
+        from codeact_kernel.cli.trusting import read_settings
         from codeact_kernel.tools import load_tools
 
         _importable_from_here()
-        settings, env = load_settings(Path(self.workspace).expanduser()), [*map(_variable, self.env or ())]
+        settings = read_settings(Path(self.workspace).expanduser(), self.trust_workspace)
+        env = [*map(_variable, self.env or ())]
         seen = (*settings.env, *env)
         return {
             "model": self.model,
@@ -167,6 +187,7 @@ class Choices:
             "mcp": self.mcp,
             "dry_run": self.dry_run,
             "max_calls": self.max_calls,
+            "approve": self.approve,
             "max_memory": read_size("--max-memory", self.max_memory),
             "env": env,
             "settings": settings,

@@ -84,7 +84,9 @@ async def working(
         CodeactError: If it cannot be started.
     """
     person = screen.person if screen.can_ask else None
-    agent = Agent(**{**fields, "person": person, "observers": [out.event if events else screen]})
+    approver = screen.approve if screen.can_ask else None
+    observers = [out.event if events else screen]
+    agent = Agent(**{**fields, "person": person, "approver": approver, "observers": observers})
     out.on_failure = agent.stop
     try:
         async with screen, agent:

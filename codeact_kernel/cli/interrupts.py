@@ -1,7 +1,7 @@
 """Ctrl-C while a run goes on: once it stops the blocks and asks, twice it stops the run.
 
 Comes in: the agent, and somebody who can be asked. Goes out: what the user meant. Where nobody can be asked,
-the first one stops the run.
+the first one stops the run. While somebody is asked to approve something, the first one is a no to that.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class Interrupts(AbstractAsyncContextManager["Interrupts"]):
             self.stop()
             return
         self._last = now
+        if self._screen.refuse():
+            return
         self._question = asyncio.get_running_loop().create_task(self._ask(), name="what the user wants")
 
     def stop(self) -> None:

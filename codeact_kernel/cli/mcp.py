@@ -53,6 +53,8 @@ def mcp(
     mcp: choices.Mcp = None,
     dry_run: choices.DryRun = False,
     max_calls: choices.MaxCalls = None,
+    approve: choices.Approve = None,
+    trust_workspace: choices.TrustWorkspace = False,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -75,6 +77,8 @@ def mcp(
         mcp=mcp,
         dry_run=dry_run,
         max_calls=max_calls,
+        approve=approve,
+        trust_workspace=trust_workspace,
     )
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.streams import own_stdout

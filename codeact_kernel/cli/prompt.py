@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.output import create_output
@@ -97,6 +98,15 @@ class PromptScreen(TerminalScreen):
         if what:
             text = self._drawn(*what)
             self._above(lambda: self._put(text))
+
+    async def _in_editor(self, edit: Callable[[], str]) -> str:
+        from prompt_toolkit.application import in_terminal
+
+        if not self._session.app.is_running:
+            return await asyncio.to_thread(edit)
+        with set_app(self._session.app):
+            async with in_terminal():
+                return await asyncio.to_thread(edit)
 
     async def aside(self, write: Callable[[], None]) -> None:
         """Let somebody else write to the terminal, above the line on which the user types."""

@@ -43,6 +43,8 @@ def run(
     mcp: choices.Mcp = None,
     dry_run: choices.DryRun = False,
     max_calls: choices.MaxCalls = None,
+    approve: choices.Approve = None,
+    trust_workspace: choices.TrustWorkspace = False,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -69,6 +71,8 @@ def run(
         mcp=mcp,
         dry_run=dry_run,
         max_calls=max_calls,
+        approve=approve,
+        trust_workspace=trust_workspace,
     )
     if show_prompt:
         return _show_prompt(chosen)

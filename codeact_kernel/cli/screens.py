@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from codeact_kernel.approval import Answer, Request
 from codeact_kernel.cli.stdin import StdinLines
 from codeact_kernel.cli.streams import clean, complain, is_terminal
 from codeact_kernel.controls import visible
@@ -100,6 +101,23 @@ class Screen:
         del question
         raise _unanswered()
 
+    async def approve(self, request: Request) -> Answer:
+        """Ask the user whether something may happen; what `Agent` takes as its approver.
+
+        Args:
+            request: What wants to happen.
+        """
+        del request
+        return Answer(False, "nobody is here to be asked")
+
+    def refuse(self) -> bool:
+        """Say no to what is asked to be approved.
+
+        Returns:
+            Whether something was.
+        """
+        return False
+
 
 class TerminalScreen(Screen):
     """What all terminals have in common: a run is told in lines that stay, and one question is open at a time.
@@ -119,6 +137,8 @@ class TerminalScreen(Screen):
         """The question that is open."""
         self._one = asyncio.Lock()
         self._deciding = False
+        self._approving = False
+        """Whether the question that is open asks for approval."""
         self._record: Path | None = None
 
     def watch(self, agent: Agent) -> None:
@@ -157,7 +177,7 @@ class TerminalScreen(Screen):
         self.answer(None)
         try:
             async with self._one:
-                return await self._ask(question)
+                return await self._ask(self._text(question, "bold"))
         finally:
             self._deciding = False
 
@@ -166,10 +186,60 @@ class TerminalScreen(Screen):
         if self._deciding:
             raise _unanswered()
         async with self._one:
-            answer = None if self._deciding else await self._ask(question)
+            answer = None if self._deciding else await self._ask(self._text(question, "bold"))
         if answer is None:
             raise _unanswered()
         return answer
+
+    async def approve(self, request: Request) -> Answer:
+        """Ask the user whether something may happen, until the answer is one."""
+        from codeact_kernel.cli import asked
+
+        async with self._one:
+            now, whole, hint = request, False, ""
+            while not self._deciding:
+                shown = [*asked.told_request(now, whole=whole), asked.told_keys(now)]
+                if hint:
+                    shown = [self._text(hint, "red")]
+                self._approving = True
+                try:
+                    said = asked.read_line(await self._ask(*shown), now)
+                finally:
+                    self._approving = False
+                whole, hint = said.shows, ""
+                if said.answer is not None:
+                    return asked.changed_answer(said.answer, request, now)
+                if said.edits:
+                    now, hint = await self._edited(now)
+                elif not said.shows:
+                    hint = asked.KEYS
+        return Answer(False, "the person is deciding what shall be done")
+
+    def refuse(self) -> bool:
+        """Say no to what is asked to be approved."""
+        if self._approving:
+            self.answer(None)
+        return self._approving
+
+    async def _edited(self, request: Request) -> tuple[Request, str]:
+        """Let the user edit what is asked; gives what it is by then, and what went wrong."""
+        from codeact_kernel.cli import asked
+
+        try:
+            before, ending = asked.text_of(request)
+            text = await self._in_editor(lambda: asked.edit(before, ending))
+            return (request, "") if text == before else (asked.with_text(request, text), "")
+        except ValueError as error:
+            return request, f"It is as it was: {error}"
+
+    async def _in_editor(self, edit: Callable[[], str]) -> str:
+        """Call what hands the terminal to an editor."""
+        return await asyncio.to_thread(edit)
+
+    def _text(self, text: str, style: str) -> RenderableType:
+        from rich.text import Text
+
+        return Text(visible(text).expandtabs(4), style=style)
 
     def answer(self, line: str | None) -> None:
         """Give the open question its answer.
@@ -188,11 +258,9 @@ class TerminalScreen(Screen):
         """
         return self.progress.changing(self.console, self.console.height - room)
 
-    async def _ask(self, question: str) -> str | None:
-        from rich.text import Text
-
+    async def _ask(self, *what: RenderableType) -> str | None:
         self._make_place()
-        self.show(Text(visible(question).expandtabs(4), style="bold"))
+        self.show(*what)
         self.question = asyncio.get_running_loop().create_future()
         try:
             self._open_question()
@@ -256,6 +324,13 @@ class LiveScreen(TerminalScreen):
         self._pause()
         try:
             write()
+        finally:
+            self._resume()
+
+    async def _in_editor(self, edit: Callable[[], str]) -> str:
+        self._pause()
+        try:
+            return await asyncio.to_thread(edit)
         finally:
             self._resume()
 

@@ -16,6 +16,7 @@ from codeact_kernel.agent import (
     answering,
     block_methods,
     host_mask,
+    make_gate,
     make_server,
     plan,
     wanted_kernel,
@@ -28,6 +29,7 @@ from codeact_kernel.mcpserver.saving import Saver
 from codeact_kernel.mcpserver.session import Session
 from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
 from codeact_kernel.model.weights import models_dir
+from codeact_kernel.policy import Doors
 from codeact_kernel.supervisor import Supervisor, SupervisorSettings
 from codeact_kernel.tools import CallCount, Catalogue
 
@@ -35,6 +37,8 @@ ENCODING = "o200k_base"
 """Whose tokens are counted: no client says which model it has, and vocabularies differ by a tenth or so."""
 GRACE = 1.0
 """Seconds in which blocks may end by themselves when their client is gone; a client's SDK waits two."""
+CLIENT = "the client"
+"""Whose blocks and calls are decided about."""
 _AGENTS = (
     "agents",
     "ask_parent",
@@ -68,8 +72,21 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
     methods: dict[str, Callable[..., Any]] = {f"self.{name}": _no_agent for name in _AGENTS}
     catalogue = Catalogue(wanted.tools, wanted.sets)
     methods |= catalogue.methods
+    doors = Doors(
+        make_gate(options, settings, wanted.workspace),
+        CLIENT,
+        lambda event: session.emit(event),
+        lambda block_id: session.supervisor.standing(block_id),
+    )
     server = make_server(
-        catalogue, methods, options, settings, HookChain(()), CallCount(), lambda event: session.emit(event)
+        catalogue,
+        methods,
+        options,
+        settings,
+        HookChain(()),
+        CallCount(),
+        lambda event: session.emit(event),
+        doors,
     )
     serve = answering(server, lambda: runner, mask)
     kernel = Kernel(
@@ -85,7 +102,11 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
             raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")
         supervising = SupervisorSettings(default_timeout=settings.block_timeout)
         supervisor = Supervisor(
-            {CodeBlock: runner}, lambda event: session.emit(mask.of(event)), settings=supervising, mask=mask
+            {CodeBlock: runner},
+            lambda event: session.emit(mask.of(event)),
+            settings=supervising,
+            mask=mask,
+            admit=doors.block,
         )
         supervisor.shelf.folder, supervisor.shelf.stays = make_folder("ck-outputs-"), False
         stack.callback(remove_folder, supervisor.shelf.folder)

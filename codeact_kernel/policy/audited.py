@@ -18,6 +18,7 @@ from codeact_kernel.events import (
     BlockQueued,
     BlockStarted,
     CancelAsked,
+    Decided,
     Event,
     KernelEnded,
     NoteReceived,
@@ -97,6 +98,14 @@ def _finished(event: BlockFinished) -> dict[str, Any]:
     }
 
 
+def _decided(event: Decided) -> dict[str, Any]:
+    """A decision, with all of what somebody has put in the place of a block's code."""
+    said = {
+        field.name: plain(getattr(event, field.name), 2**24) for field in fields(event) if field.name != "at"
+    }
+    return {name: value for name, value in said.items() if value not in ("", None)}
+
+
 AUDITED: dict[type[Event], Line] = {
     RunStarted: Line(some("run_id", "task", "model", "kernel")),
     BlockQueued: Line(_queued),
@@ -104,6 +113,9 @@ AUDITED: dict[type[Event], Line] = {
     BlockFinished: Line(_finished, "later"),
     ToolCalled: Line(all_but(ToolCalled), "soon"),
     ToolReturned: Line(all_but(ToolReturned), "later"),
+    ToolCalled: Line(all_but(), "soon"),
+    Decided: Line(_decided, "soon"),
+    ToolReturned: Line(all_but(), "later"),
     CancelAsked: Line(some("id", "reason"), "later"),
     KernelEnded: Line(some("reason", "returncode"), "later"),
     NoteReceived: Line(all_but(NoteReceived), "later"),

@@ -16,11 +16,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codeact_kernel.approval import Call, CallGate
 from codeact_kernel.errors import ToolError
 from codeact_kernel.events import Event, ToolCalled, ToolReturned
 from codeact_kernel.threads import DaemonThreads
 from codeact_kernel.tools.catalogue import Catalogue
 from codeact_kernel.tools.checks import Checks
+from codeact_kernel.tools.passage import let_through
 from codeact_kernel.tools.quota import Quota
 from codeact_kernel.tools.tool import Tool
 
@@ -95,6 +97,7 @@ class ToolServer:
         quota: How many calls may be made.
         dry_run: Whether no tool that writes is called.
         audited: Waits until what was told is safely kept; no tool is called before. It may raise.
+        gate: Decides about each call, before it is counted; None lets all pass.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class ToolServer:
         quota: Quota | None = None,
         dry_run: bool = False,
         audited: Callable[[], Awaitable[None]] | None = None,
+        gate: CallGate | None = None,
     ) -> None:
         self._audited = audited
         self._catalogue = catalogue
@@ -116,6 +120,7 @@ class ToolServer:
         self._after = after
         self._quota = quota
         self._dry_run = dry_run
+        self._gate = gate
         self._ways: dict[str, tuple[Tool, Checks, bool]] = {}
         self._said: set[tuple[str | None, str]] = set()
         """What the latest block that hit a limit was told."""
@@ -151,6 +156,8 @@ class ToolServer:
                 use = replace(await self._before(use), name=tool.called)
             checks, is_async = self._way_of(tool)
             args, kwargs = checks(use.args, use.kwargs)
+            if self._gate is not None:
+                args, kwargs, use = await self._judged(self._gate, number, tool, checks, args, kwargs, use)
             self._count(tool, who)
             if self._audited is not None:
                 await self._audited()
@@ -174,6 +181,41 @@ class ToolServer:
             raise failed from exception
         finally:
             self._emit(ToolReturned(number, ok, time.monotonic() - begun, reason))
+
+    async def _judged(
+        self,
+        gate: CallGate,
+        number: str,
+        tool: Tool,
+        checks: Checks,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        use: ToolUse,
+    ) -> tuple[tuple[Any, ...], dict[str, Any], ToolUse]:
+        """Ask the gate. What is called is what it has judged: these arguments, or those that somebody has changed."""
+        named = checks.named(args, kwargs)
+
+        async def preview() -> str:
+            try:
+                return await _threads.run(tool.preview, named) if tool.preview else ""
+            except Exception:  # the call itself will tell what is wrong
+                return ""
+
+        call = Call(number, tool.called, use.block_id, tool.classes, named, preview)
+        passed = gate(call)
+        passed = await passed if inspect.isawaitable(passed) else passed
+        if passed.arguments is not None:
+            args, kwargs = checks(*checks.placed(passed.arguments))
+            call = replace(call, arguments=checks.named(args, kwargs))
+            use = replace(use, args=args, kwargs=kwargs)
+
+        async def reach(url: str) -> None:
+            further = gate(replace(call, arguments={**call.arguments, "url": url}, preview=None))
+            if inspect.isawaitable(further):
+                await further
+
+        let_through(passed.places, reach)
+        return args, kwargs, use
 
     def _count(self, tool: Tool, who: Caller) -> None:
         """Count a call; the first one past a limit is also printed, whether or not the block's code looks at errors."""

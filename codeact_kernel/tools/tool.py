@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from codeact_kernel.approval import CLASSES, ToolClass
 from codeact_kernel.errors import ConfigError
 
 RESERVED = frozenset(
     {"self", "tools", "mcp", "AgentError", "ToolError", "In", "Out", "get_ipython", "exit", "quit"}
 )
 """Names that the namespace needs for itself."""
+
+Preview = Callable[[Mapping[str, Any]], str]
+"""Gets the arguments of a call by name; plain, and called in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,10 @@ class Tool:
     """Its name everywhere: "mcp:github:search_issues"; its bare name where it has no group."""
     stub: str = ""
     """What `tools.describe` shows: a definition with types and docstring, as Python; empty to make it of the rest."""
-    writes: bool = False
-    """Whether a call changes something; a dry run makes no such call."""
+    classes: tuple[ToolClass, ...] = ()
+    """What a call does; empty where nobody has said it."""
+    preview: Preview | None = None
+    """Says what a call would change, for whoever decides about it; None where nothing can."""
     limit: int | None = None
     """The most calls of it in a run; None for no limit."""
 
@@ -50,6 +56,11 @@ class Tool:
     def summary(self) -> str:
         """The first line of the docstring."""
         return self.doc.strip().partition("\n")[0]
+
+    @property
+    def writes(self) -> bool:
+        """Whether it says that a call changes something; a dry run makes no such call."""
+        return "write" in self.classes or "destructive" in self.classes
 
     @property
     def called(self) -> str:
@@ -83,26 +94,39 @@ def tool(
     function: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
-    writes: bool = False,
+    kind: ToolClass | Iterable[ToolClass] = (),
     limit: int | None = None,
+    preview: Preview | None = None,
 ) -> Any:
     """Say more of a tool than its function does. As a decorator, with or without arguments.
 
     Args:
         function: The function.
         name: Its name for blocks; None takes the function's.
-        writes: Whether a call changes something; a dry run makes no such call.
+        kind: What a call does: "read", "write", "destructive", "network", or several of them. A dry run makes no call
+            that writes or is destructive; rules and modes of approval go by it, and take one that says nothing for one
+            that writes and uses the network.
         limit: The most calls of it in a run; None for no limit.
+        preview: Gets a call's arguments by name and says what it would change, as a unified diff; what it raises is
+            no preview.
 
     Returns:
         The `Tool`; calling it calls the function. Without a function, what makes one of a function.
 
     Raises:
-        ConfigError: As in `as_tool`.
+        ConfigError: As in `as_tool`, or if the kind is none.
     """
     if function is None:
-        return lambda function: tool(function, name=name, writes=writes, limit=limit)
-    return replace(_as_tool(function, name), writes=writes, limit=limit)
+        return lambda function: tool(function, name=name, kind=kind, limit=limit, preview=preview)
+    made = _as_tool(function, name)
+    return replace(made, classes=_classes(made.name, kind), limit=limit, preview=preview)
+
+
+def _classes(name: str, kind: ToolClass | Iterable[ToolClass]) -> tuple[ToolClass, ...]:
+    wanted = {kind} if isinstance(kind, str) else set(kind)
+    if wrong := wanted - set(CLASSES):
+        raise ConfigError(f"the tool {name} cannot be {min(wrong)!r}; a kind is one of {', '.join(CLASSES)}")
+    return tuple(known for known in CLASSES if known in wanted)
 
 
 def as_tool(function: Callable[..., Any] | Tool) -> Tool:

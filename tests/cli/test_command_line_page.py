@@ -36,7 +36,9 @@ def options_table(words):
         names = ", ".join(f"`{name}`" for name in param.opts) if param.opts[0].startswith("-") else ""
         value = f" `{param.metavar}`" if param.metavar else ""
         rows.append(
-            f"| {(names + value).strip()} | {param.help} |".replace("tags|tools|json", "tags\\|tools\\|json")
+            f"| {(names + value).strip()} | {param.help} |".replace(
+                "tags|tools|json", "tags\\|tools\\|json"
+            ).replace("auto|ask|deny-writes|rules", "auto\\|ask\\|deny-writes\\|rules")
         )
     return "\n".join(rows).replace("0.5b|1.5b|135m", "0.5b\\|1.5b\\|135m") + "\n"
 

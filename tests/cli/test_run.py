@@ -45,10 +45,10 @@ def test_the_web_search_of_the_settings_is_among_the_built_in_tools(codeact, pla
     said = codeact("run", "--show-prompt", "--tools", "builtin:web")
     assert "await web_search" not in said.out
     (place / "codeact.toml").write_text('[search]\napi = "searxng"\nurl = "http://localhost/?q={query}"\n')
-    said = codeact("run", "--show-prompt", "--tools", "builtin:web")
+    said = codeact("run", "--show-prompt", "--tools", "builtin:web", "--trust-workspace")
     assert "- await web_search(query: str, limit: int = 10)" in said.out
     (place / "codeact.toml").write_text('[search]\napi = "brave"\nkey_env = "NO_SUCH_KEY"\n')
-    said = codeact("run", "--show-prompt", "--tools", "builtin:web")
+    said = codeact("run", "--show-prompt", "--tools", "builtin:web", "--trust-workspace")
     assert said.code == 2
     assert "the variable NO_SUCH_KEY, which shall hold the key, is not set here" in said.err
 
@@ -68,7 +68,7 @@ def test_a_model_that_sees_is_named_and_the_prompt_tells_of_it(codeact, place):
     assert "ask_vision" not in codeact("run", "--show-prompt").out
     assert "- await ask_vision(" in codeact("run", "--show-prompt", "--vision-model", "seer").out
     (place / "codeact.toml").write_text('[models]\nvision = "seer"\n')
-    assert "- await ask_vision(" in codeact("run", "--show-prompt").out
+    assert "- await ask_vision(" in codeact("run", "--show-prompt", "--trust-workspace").out
 
 
 @pytest.mark.parametrize(("name", "words"), [("vision", "add [models.vision]"), ("local", "reads no images")])

@@ -145,7 +145,7 @@ def test_two_sets_of_one_name_are_refused():
 
 
 def test_the_decorator_says_more_of_a_tool_and_leaves_the_function():
-    @tool(writes=True, limit=3)
+    @tool(kind="write", limit=3)
     def send(text: str) -> int:
         """Send."""
         return len(text)

@@ -41,7 +41,7 @@ class Wind:
     def __call__(self): "Tell the wind."
 
 both = [tool(sun, name="sunrise"), rain]
-written = tool(rain, writes=True)
+written = tool(rain, kind="write")
 nothing = []
 number = 3
 wind = Wind()

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from codeact_kernel.approval import Passed
 from codeact_kernel.errors import ToolError
 from codeact_kernel.events import ToolCalled, ToolReturned
 from codeact_kernel.tools import Caller, CallLimits, Catalogue, Quota, ToolServer, as_tools, notify, tool
+from codeact_kernel.tools.checks import Checks
 
 
 def where() -> str:
@@ -96,7 +98,7 @@ async def test_a_hook_s_arguments_are_checked_too():
 async def test_a_dry_run_calls_no_tool_that_writes_and_says_what_it_would_have_called():
     sent, said, events = [], [], []
 
-    @tool(writes=True)
+    @tool(kind="write")
     def send(text: str, to: str = "all") -> int:
         """Send."""
         sent.append(text)
@@ -162,3 +164,102 @@ async def test_a_plain_function_gives_its_result_from_its_thread_unless_a_hook_h
         assert await there.call("plain", (), {"n": 1}, who) == 1
         assert await there.call("double", (), {"n": 1}, who) == 2
     assert given == [1]
+
+
+# -- the gate ---------------------------------------------------------------------------------------------
+
+
+@tool(kind="write")
+def send(to: str, *more: str, times: int = 1, **rest: str) -> str:
+    """Send."""
+    return f"{to} {list(more)} {times} {rest}"
+
+
+def gated(gate, events=None, **options):
+    return ToolServer(
+        Catalogue(as_tools([send])),
+        {"self.output": lambda id: f"out {id}"},
+        ([] if events is None else events).append,
+        gate=gate,
+        **options,
+    )
+
+
+async def test_the_gate_sees_each_call_by_name_and_checked_and_with_its_number():
+    calls, events = [], []
+
+    def gate(call):
+        calls.append(call)
+        return Passed()
+
+    it = gated(gate, events)
+    assert await it.call("send", ("a", "b"), {"times": "3", "x": "y"}, Caller("b1")) == "a ['b'] 3 {'x': 'y'}"
+    (call,) = calls
+    assert call.arguments == {"to": "a", "more": ["b"], "times": 3, "x": "y"}
+    assert (call.name, call.block_id, call.classes) == ("send", "b1", ("write",))
+    assert call.call_id == events[0].call_id
+    await it.call("self.output", ("b1",), {}, Caller("b1"))
+    assert len(calls) == 1
+
+
+async def test_a_refused_call_is_neither_counted_nor_made():
+    events = []
+
+    def gate(call):
+        raise ToolError("no")
+
+    it = gated(gate, events, quota=Quota(CallLimits(run=1)), dry_run=True)
+    for _ in range(3):
+        with pytest.raises(ToolError, match=r"^no$"):
+            await it.call("send", ("a",), {}, Caller("b1"))
+    assert [type(event) for event in events] == [ToolCalled, ToolReturned] * 3
+
+
+async def test_what_somebody_has_changed_is_checked_and_called():
+    async def gate(call):
+        return Passed({"to": "b", "more": ["c"], "times": "2"})
+
+    assert await gated(gate).call("send", ("a",), {"times": 1}, Caller("b1")) == "b ['c'] 2 {}"
+
+    async def wrong(call):
+        return Passed({"to": 3})
+
+    with pytest.raises(ToolError, match="argument 'to' of send is wrong"):
+        await gated(wrong).call("send", ("a",), {}, Caller("b1"))
+
+
+async def test_a_call_with_wrong_arguments_is_asked_about_by_nobody():
+    calls = []
+    with pytest.raises(ToolError, match="argument 'times'"):
+        await gated(calls.append).call("send", ("a",), {"times": "x"}, Caller("b1"))
+    assert calls == []
+
+
+async def test_the_arguments_of_a_call_by_name_can_be_passed_again():
+    def odd(a, /, b, *c, d, **e):
+        return a, b, c, d, e
+
+    checks = Checks("odd", odd)
+    args, kwargs = (1, 2, 3, 4), {"d": 5, "f": 6}
+    named = checks.named(args, kwargs)
+    assert named == {"a": 1, "b": 2, "c": [3, 4], "d": 5, "f": 6}
+    again = checks.placed(named)
+    assert odd(*again[0], **again[1]) == odd(*args, **kwargs)
+
+
+async def test_a_preview_that_fails_is_none_and_one_that_works_is_seen():
+    def preview(arguments):
+        return f"to {arguments['to']}" if arguments["to"] == "a" else 1 / 0
+
+    seen = []
+
+    async def gate(call):
+        seen.append(await call.preview())
+        return Passed()
+
+    it = ToolServer(
+        Catalogue(as_tools([tool(send.function, preview=preview)])), {}, lambda event: None, gate=gate
+    )
+    await it.call("send", ("a",), {}, Caller("b1"))
+    await it.call("send", ("b",), {}, Caller("b1"))
+    assert seen == ["to a", ""]

@@ -28,8 +28,8 @@ def workspace_tools(
 ) -> list[Tool]:
     """The built-in tools: for the files of a folder, for programs in it, and for the web.
 
-    Those that may change something, `write_file`, `edit_file`, `run_command` and `run_tests`, are marked so: a dry run
-    calls none of them.
+    Each says what it does. Those that may change something, `write_file`, `edit_file`, `run_command` and `run_tests`,
+    are called by no dry run. Commands and tests may do anything that this program may.
 
     Args:
         folder: The workspace. The tools for files open nothing outside it.
@@ -56,14 +56,20 @@ def workspace_tools(
     seen = kernel_environment(os.environ, tuple(env))
     files, found = FileTools(workspace), SearchTools(workspace, seen, find_ripgrep())
     commands, suites = CommandTools(workspace, seen), SuiteTools(workspace, seen)
-    changing = partial(tool, writes=True)
+    reading, writing = partial(tool, kind="read"), partial(tool, kind="write")
+    running, asking = partial(tool, kind=("write", "destructive", "network")), partial(tool, kind="network")
     by_group: dict[str, tuple[Callable[..., Any] | Tool, ...]] = {
-        "files": (files.read_file, changing(files.write_file), changing(files.edit_file), files.list_dir),
-        "search": (found.search_code,),
-        "commands": (changing(commands.run_command), changing(suites.run_tests)),
-        "web": (fetch,),
+        "files": (
+            reading(files.read_file),
+            writing(files.write_file, preview=files.preview_write),
+            writing(files.edit_file, preview=files.preview_edit),
+            reading(files.list_dir),
+        ),
+        "search": (reading(found.search_code),),
+        "commands": (running(commands.run_command), running(suites.run_tests)),
+        "web": (asking(fetch),),
     }
     wanted = groups or GROUPS
     if search and "web" in wanted:
-        by_group["web"] = (fetch, SearchTool(search, os.environ).web_search)
+        by_group["web"] = (asking(fetch), asking(SearchTool(search, os.environ).web_search))
     return [as_tool(function) for group in GROUPS if group in wanted for function in by_group[group]]

@@ -14,6 +14,7 @@ import httpx
 
 from codeact_kernel._version import __version__
 from codeact_kernel.errors import ToolError
+from codeact_kernel.tools.passage import check_reach
 
 LARGEST = 10 * 2**20
 """Bytes of one answer, unpacked. Ours: what is larger is a file to be downloaded by the block, not to be read."""
@@ -62,6 +63,14 @@ async def exchange(
 async def _exchange(
     url: str, headers: Mapping[str, str], body: Any, redirects: bool
 ) -> tuple[httpx.Response, bytes]:
+    asked: set[str] = set()
+
+    async def check(request: httpx.Request) -> None:
+        """See that a redirect leads where this call may go; the first address was judged with the call."""
+        if asked and request.url.host not in asked:
+            await check_reach(str(request.url))
+        asked.add(request.url.host)
+
     ours = {"user-agent": f"codeact-kernel/{__version__}"}
     async with (
         httpx.AsyncClient(
@@ -70,6 +79,7 @@ async def _exchange(
             max_redirects=REDIRECTS,
             timeout=None,
             verify=_certificates(),
+            event_hooks={"request": [check]},
         ) as client,
         client.stream("GET" if body is None else "POST", url, json=body) as response,
     ):

@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from codeact_kernel.errors import ToolError
@@ -102,17 +102,37 @@ class FileTools:
             ToolError: If old is not there, or is there more than once; the message says how often.
         """
         with self._writing, self._workspace.walk(path) as place:
-            fd = open_in(place.folder, place.name, "file", path)
-            with open(fd, "rb") as file:
-                before = os.fstat(fd)
-                data = _bytes(file, 1, None, path)
-            mark, codec = mark_of(data)
-            text = decoded(data[len(mark) :], codec, path)
+            text, before, write = _whole(place)
             changed = replaced(text, old, new, replace_all, path)
             if changed == text:
                 raise ToolError("old and new are the same text: nothing would change")
-            put(place, mark + encoded(changed, codec), before)
+            put(place, write(changed), before)
         return difference(text, changed, place.real)
+
+    def preview_write(self, arguments: Mapping[str, Any]) -> str:
+        """What `write_file` would change, as a diff.
+
+        Args:
+            arguments: Of the call, by name.
+
+        Raises:
+            ToolError: If what is there, or what shall be, is no text.
+        """
+        path, content = arguments["path"], arguments["content"]
+        if not isinstance(content, str):
+            raise ToolError("bytes have no diff")
+        with self._workspace.walk(path) as place:
+            text = _whole(place)[0] if _status(place) is not None else ""
+            return difference(text, content, place.real) if text != content else ""
+
+    def preview_edit(self, arguments: Mapping[str, Any]) -> str:
+        """What `edit_file` would change, as a diff; as `preview_write`."""
+        path, every = arguments["path"], bool(arguments.get("replace_all", False))
+        with self._workspace.walk(path) as place:
+            text = _whole(place)[0]
+            return difference(
+                text, replaced(text, arguments["old"], arguments["new"], every, path), place.real
+            )
 
     def list_dir(self, path: str = ".", depth: int = 1) -> list[dict[str, Any]]:
         """List a folder of the workspace: for each entry its path, kind and size in bytes.
@@ -137,6 +157,16 @@ class FileTools:
                     raise ToolError(f"{path!r} holds more than {ENTRIES} entries; list a folder in it")
                 entries.append(entry)
         return entries
+
+
+def _whole(place: Place) -> tuple[str, os.stat_result, Callable[[str], bytes]]:
+    """A text file: its text, what the system says of it, and what writes a text as it is written."""
+    fd = open_in(place.folder, place.name, "file", place.path)
+    with open(fd, "rb") as file:
+        before = os.fstat(fd)
+        data = _bytes(file, 1, None, place.path)
+    mark, codec = mark_of(data)
+    return decoded(data[len(mark) :], codec, place.path), before, lambda text: mark + encoded(text, codec)
 
 
 def _bytes(file: io.BufferedReader, start: int, end: int | None, path: str) -> bytes:

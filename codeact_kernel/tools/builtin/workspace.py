@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from codeact_kernel.errors import ConfigError, ToolError
+from codeact_kernel.tools.passage import check_place
 
 LINKS = 40
 """Symlinks in one path; Linux's own limit (path_resolution(7))."""
@@ -84,7 +85,9 @@ class Workspace:
         """
         with contextlib.ExitStack() as stack:
             try:
-                yield self._walk(path, stack, make_folders)
+                place = self._walk(path, stack, make_folders)
+                check_place(path, os.path.normpath(self.root / place.real))
+                yield place
             except OSError as error:
                 raise failed(path, error) from error
 

@@ -25,8 +25,8 @@ class Listing:
     """What a server offers."""
 
     tools: tuple[Mapping[str, Any], ...] = ()
-    """Each name once: name, title, description, inputSchema and outputSchema as the server gave them, and its hint
-    readOnly, None where it gave none."""
+    """Each name once: name, title, description, inputSchema and outputSchema as the server gave them, and its
+    hints readOnly, destructive and openWorld, None where it gave none."""
     resources: bool = False
     prompts: bool = False
     about: str = ""

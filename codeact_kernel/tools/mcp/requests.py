@@ -188,4 +188,6 @@ def _plain(tool: t.Tool) -> dict[str, Any]:
         "inputSchema": tool.input_schema,
         "outputSchema": tool.output_schema,
         "readOnly": hints.read_only_hint if hints else None,
+        "destructive": hints.destructive_hint if hints else None,
+        "openWorld": hints.open_world_hint if hints else None,
     }

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from codeact_kernel.approval import ToolClass
 from codeact_kernel.errors import ToolError
 from codeact_kernel.tools.mcp.listing import Listing
 from codeact_kernel.tools.mcp.names import identifier, one_line
@@ -116,24 +117,29 @@ class McpToolset:
         for said in listing.tools:
             name = identifier(said["name"], made)
             what = contract(name, said, budget)
-            # The protocol's default: what does not say that it only reads may do anything.
             made[name] = self._tool(
                 name,
                 self._caller(name, said["name"], what),
                 what.signature,
                 what.doc,
-                stub=what.stub,
-                writes=said.get("readOnly") is not True,
+                what.stub,
+                _classes(said),
             )
         for helper in _HELPERS:
             if getattr(listing, helper.capability):
                 name = identifier(helper.name if helper.name not in made else f"mcp_{helper.name}", made)
                 function = getattr(self, f"_{helper.name}")
-                made[name] = self._tool(name, function, helper.signature, helper.doc)
+                made[name] = self._tool(name, function, helper.signature, helper.doc, "", ("read", "network"))
         return made
 
     def _tool(
-        self, name: str, function: _Function, signature: str, doc: str, stub: str = "", writes: bool = False
+        self,
+        name: str,
+        function: _Function,
+        signature: str,
+        doc: str,
+        stub: str,
+        classes: tuple[ToolClass, ...],
     ) -> Tool:
         return Tool(
             name,
@@ -144,7 +150,7 @@ class McpToolset:
             group=self.name,
             full_name=f"{self.name}.{name}".replace(".", ":"),
             stub=stub,
-            writes=writes,
+            classes=classes,
         )
 
     def _caller(self, name: str, wire: str, what: Contract) -> _Function:
@@ -192,6 +198,15 @@ class McpToolset:
             return await getattr(requests, request)(connection.session, *args)
 
         return await self._server.call(f"{self.name}.{name}", ask)
+
+
+def _classes(said: Mapping[str, Any]) -> tuple[ToolClass, ...]:
+    """What a tool does, by the server's own word: what says nothing changes something, and talks to others."""
+    first: ToolClass = "read" if said.get("readOnly") is True else "write"
+    more: tuple[ToolClass, ...] = (
+        ("destructive",) if said.get("destructive") is True and first == "write" else ()
+    )
+    return (first, *more) if said.get("openWorld") is False else (first, *more, "network")
 
 
 def _arguments(label: str, what: Contract, given: Mapping[str, Any]) -> dict[str, Any]:

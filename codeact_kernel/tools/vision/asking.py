@@ -71,7 +71,7 @@ class Vision:
     @property
     def tool(self) -> Tool:
         """The tool that blocks call."""
-        return replace(as_tool(self.ask_vision), files=("files",))
+        return replace(as_tool(self.ask_vision), files=("files",), classes=("read",))
 
     async def ask_vision(self, question: str, files: list) -> str:  # type: ignore[type-arg]
         """Ask a vision model about images and PDFs; it sees them, you read its answer.

@@ -190,7 +190,7 @@ def test_the_settings_file_has_a_table_for_it(tmp_path):
     (tmp_path / "codeact.toml").write_text(
         '[search]\napi = "brave"\nheaders = { Cache-Control = "no-cache" }\n'
     )
-    assert load_settings(tmp_path, tmp_path / "none").search["api"] == "brave"
+    assert load_settings(tmp_path, tmp_path / "none", trusted=True).search["api"] == "brave"
     (tmp_path / "codeact.toml").write_text('[search]\napi = "brav"\n')
     with pytest.raises(ConfigError, match=r"codeact\.toml: search: api is 'brav'; it is one of"):
         load_settings(tmp_path, tmp_path / "none")
