@@ -282,6 +282,33 @@ def test_one_that_only_enters_keeps_roots_rights_and_takes_no_other_walls(place,
     assert (done.returncode, "nothing else" in done.stderr) == (125, True)
 
 
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed here")
+def test_root_lends_a_workspace_goes_into_bubblewrap_and_there_becomes_the_user(place, workspace):
+    """The whole way of a root host: no user namespace, so that nothing in the sandbox is the host's root."""
+    ways = [folder for folder in reversed(workspace.parents) if str(folder) not in ("/", "/usr")]
+    ways += [folder for folder in reversed(Path(place.roots[0]).parents) if str(folder) not in ("/", "/usr")]
+    code = f"""
+import os, json
+tried = lambda path: os.access(path, os.R_OK)
+print(json.dumps([os.getuid(), open("{workspace}/private").read(), open("{workspace}/new", "w").write("x"),
+    tried("/proc/1/environ"), os.access("/proc/sys/kernel/core_pattern", os.W_OK),
+    os.path.exists("{place.folder}/other")]))
+"""
+    inner = {"uid": POOL, "gid": POOL, "seccomp": {"network": True}}
+    sandbox = [
+        str(shutil.which("bwrap")), "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net",
+        *("--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"),
+        *(part for name in ("bin", "lib", "lib64") for part in ("--symlink", f"usr/{name}", f"/{name}")),
+        *(part for folder in ways for part in ("--perms", "0755", "--dir", str(folder))),
+        *(part for root in (place.roots[0], str(place.walls)) for part in ("--ro-bind", root, root)),
+        *("--proc", "/proc", "--dev", "/dev", "--bind", str(workspace), str(workspace), "--remount-ro", "/", "--"),
+        *place.command(inner, [place.python, "-I", "-c", code]),
+    ]  # fmt: skip
+    done = place.run({"enter": lend(workspace)["enter"]}, *sandbox, options=("--enter",))
+    assert json.loads(done.stdout or done.stderr) == [POOL, "the owner's", 1, False, False, False]
+    assert (workspace / "new").stat().st_uid == 0
+
+
 def test_a_map_exchanges_two_ids_and_keeps_every_other():
     everything = [(0, 4294967295)]
     assert mounts._exchanged(everything, 0, 5).split("\n") == ["0 5 1", "1 1 4", "5 0 1", "6 6 4294967289"]

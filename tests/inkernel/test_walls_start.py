@@ -141,6 +141,50 @@ def test_a_system_that_takes_no_filter_is_refused_and_nothing_starts(place, work
     assert "takes no filter" in done.stderr
 
 
+OLDER = """
+import ctypes, fcntl, os, struct, sys
+version, number, program = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+# The question for the version, and no other, is answered by this process and not by the system.
+steps = [(0x20, 0, 0, 0), (0x15, 0, 3, 444), (0x20, 0, 0, 32), (0x15, 0, 1, 1), (0x06, 0, 0, 0x7FC00000),
+         (0x06, 0, 0, 0x7FFF0000)]
+code = b"".join(struct.pack("<HBBI", *step) for step in steps)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+questions = libc.syscall(number, 1, 8, ctypes.byref(Program(len(steps), code)))
+pid = os.fork()
+if pid == 0: os.execv(program[0], program)
+question = bytearray(80)
+fcntl.ioctl(questions, 0xC0502100, question)
+fcntl.ioctl(questions, 0xC0182101, struct.pack("=QqiI", struct.unpack_from("=Q", question)[0], version, 0, 0))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+"""Starts a program that is told of an older Landlock."""
+
+
+def on_older(place, version, spec):
+    code = "print('started', flush=True)\ntry: open('/etc/passwd')\nexcept OSError as error: print(error.strerror)"
+    command = place.command(spec, [place.python, "-I", "-c", code])
+    return place.start([place.python, "-I", "-c", OLDER, str(version), str(SECCOMP), *command])
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_an_older_landlock_holds_what_it_can(place, workspace, version):
+    done = on_older(place, version, walls(place, workspace, seccomp={"inet": False}))
+    assert (done.stdout, done.stderr) == ("started\nPermission denied\n", "")
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_landlock_that_cannot_deny_tcp_is_refused_where_nothing_else_does(place, workspace, version):
+    for seccomp in ({}, {"network": True}, None):
+        done = on_older(place, version, walls(place, workspace, seccomp=seccomp))
+        assert (done.returncode, done.stdout) == (125, "")
+        assert f"(ABI {version}) cannot deny TCP" in done.stderr
+    network = place.landlock(workspace, network=True)
+    assert on_older(place, version, walls(place, workspace, landlock=network)).stdout.startswith("started")
+
+
 def test_an_architecture_without_a_filter_is_refused(place, workspace, tmp_path):
     for file in (place.walls / "filters").iterdir():
         shutil.copy(file, tmp_path)
