@@ -7,7 +7,8 @@ through does no harm: it opens and does not write, sets what is set already, sig
 it made. "broken: " is a mistake in the attack.
 
 What is known:
-    host             process ids of the host and of what it started besides this process
+    host             process ids of the host and of what it started besides this process. Where they are not visible
+                     they should be none that is in use there
     needle           a text that stands in the host's environment and nowhere else
     workspace        the folder where this process may write
     outside          a folder of the host with a file `file` in it, whose text is `needle`

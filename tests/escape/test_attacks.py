@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,8 +25,8 @@ def facts(tmp_path):
         yield known
 
 
-def attack(known, *names):
-    command = [sys.executable, str(ESCAPE / "attacks.py"), *names]
+def attack(known, *names, inside=()):
+    command = [*inside, sys.executable, str(ESCAPE / "attacks.py"), *names]
     done = subprocess.run(
         command, input=json.dumps(known), capture_output=True, text=True, check=False, timeout=60
     )
@@ -106,6 +107,20 @@ def test_floods_are_bounded_by_what_is_known(facts):
         "write_too_large_a_file",
     ]
     assert attack(known, *names) == dict.fromkeys(names, "got through")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("bwrap") is None, reason="it takes root and bubblewrap")
+def test_a_sandbox_that_keeps_roots_rights_holds_none_of_these(tmp_path):
+    """Root in bubblewrap, with nothing else: what a careless sandbox is."""
+    for name in ("workspace", "locked"):
+        (tmp_path / name).mkdir()
+    careless = ["bwrap", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"]
+    careless += ["--bind", str(tmp_path / "workspace"), str(tmp_path / "workspace")]
+    careless += ["--ro-bind", str(tmp_path / "locked"), str(tmp_path / "locked")]
+    names = ["remount_read_only_mounts", "make_a_mount_writable_in_the_new_way", "open_core_pattern_for_writing",
+             "mount_something", "mount_in_the_new_way", "unmount_something", "have_capabilities"]  # fmt: skip
+    known = {"workspace": str(tmp_path / "workspace"), "read_only": str(tmp_path / "locked")}
+    assert attack(known, *names, inside=careless) == dict.fromkeys(names, "got through")
 
 
 TRY = """
