@@ -54,8 +54,11 @@ class Folder:
         path = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` follows links
         names: tuple[str, ...] = ()
         base = path
-        if below is not None and path.is_relative_to(below):
-            base, names = below, path.relative_to(below).parts
+        if below is not None:
+            # The outermost: its path may lead there through links that somebody has chosen.
+            ways = [folder for folder in (path, *path.parents) if folder.is_dir() and folder.samefile(below)]
+            base = ways[-1] if ways else path
+            names = path.relative_to(base).parts
         if not base.is_dir():
             base.parent.mkdir(parents=True, exist_ok=True)
             base.mkdir(FOLDER, exist_ok=True)

@@ -366,11 +366,12 @@ class Agent(Options):
 
     def _audit_failed(self, error: RecordError) -> None:
         """Take that something could not be audited: what runs is ended where that must not be."""
-        self._record_failed(error)
-        if self._audit.strict:
-            self._unaudited = self._unaudited or error
-            if self._running is not None:
-                self._running.cancel()
+        if not self._audit.strict or (self._running is None and self._unaudited is None):
+            self._record_failed(error)
+            return
+        self._unaudited = self._unaudited or error
+        if self._running is not None:
+            self._running.cancel()
 
     async def _settle(self) -> None:
         """End what still runs; the supervisor bounds the wait."""

@@ -93,7 +93,7 @@ def _read_task(task: str | None) -> str:
 def _show_prompt(chosen: Choices) -> int:
     from codeact_kernel.agent import Options, plan, write_prompt
     from codeact_kernel.cli.loop import Signals, in_loop
-    from codeact_kernel.cli.streams import answers
+    from codeact_kernel.cli.streams import answers, masked
     from codeact_kernel.kernels import choose
 
     with answers() as out:
@@ -102,7 +102,7 @@ def _show_prompt(chosen: Choices) -> int:
 
         async def show(_: Signals) -> int:
             launch = await choose(chosen.kernel, chosen.python)
-            out.write(write_prompt(options, wanted, launch) or "")
+            out.write(masked(write_prompt(options, wanted, launch) or ""))
             return 0
 
         return in_loop(show)

@@ -93,7 +93,7 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
         wanted_kernel(options, wanted), serve, catalogue.describe_all(), lambda text: session.remind(text)
     )
     count = Counter("", ENCODING, models_dir() / VOCABULARY_FOLDER).count
-    session = Session(kernel, count, settings.result_tokens, Saver(wanted.workspace), client)
+    session = Session(kernel, count, settings.result_tokens, Saver(wanted.workspace), client, mask=mask)
     async with AsyncExitStack() as stack:
         for of_set in wanted.sets:
             stack.push_async_callback(of_set.aclose)

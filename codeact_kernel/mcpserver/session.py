@@ -17,6 +17,7 @@ from codeact_kernel.blocks import CodeBlock, Job
 from codeact_kernel.dialogue import reminder_report, shorten
 from codeact_kernel.errors import KernelDied, ToolError
 from codeact_kernel.events import Event, RunStarted, TurnStarted
+from codeact_kernel.masking import Mask
 from codeact_kernel.mcpserver.answer import Answer
 from codeact_kernel.mcpserver.description import WAIT
 from codeact_kernel.mcpserver.news import News
@@ -66,6 +67,7 @@ class Session:
         saver: Writes notebooks.
         client: Who it is for, for the notebook.
         wall: The time in seconds since the epoch.
+        mask: Knows the secrets that no client is told.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class Session:
         saver: Saver,
         client: str = "",
         wall: Callable[[], float] = time.time,
+        mask: Mask | None = None,
     ) -> None:
+        self._mask = Mask() if mask is None else mask
         self.transcript = Transcript()
         self.supervisor: Supervisor
         self._place = place
@@ -212,7 +216,7 @@ class Session:
             raise ToolError("the kernel does not answer; a block holds it") from None
         width = max((len(variable["name"]) for variable in variables), default=0)
         lines = [_row(variable, width) for variable in variables] or ["There are no names yet."]
-        text = shorten("\n".join(lines), self._limit, self._count, "print(dir())")
+        text = shorten(self._mask.text("\n".join(lines)), self._limit, self._count, "print(dir())")
         return self._answer([], [text])
 
     async def restart(self, progress: Progress) -> Answer:

@@ -172,7 +172,7 @@ class Audit:
     def _take(self, at: float, agent: str, event: Event) -> None:
         line = AUDITED[type(event)]
         about = {"at": at, "agent": agent, "event": type(event).__name__, **line.read(event)}
-        self._write(about, line.when)
+        self._write(about, line.due(event))
 
     def _continued(self, fd: int, path: Path, signer: Signer) -> dict[str, Any]:
         """What the first line says that is written now: that the audit begins, or goes on."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 from codeact_kernel.events import (
+    ApprovalAsked,
+    BlockChanged,
     BlockFinished,
     BlockQueued,
     BlockStarted,
@@ -42,7 +44,12 @@ class Line:
 
     read: Callable[[Any], dict[str, Any]]
     """What of it the line holds."""
-    when: When = "now"
+    when: When | Callable[[Any], When] = "now"
+    """When it has to be on the disk; where that differs from event to event, what says so."""
+
+    def due(self, event: Event) -> When:
+        """When this event's line has to be on the disk."""
+        return self.when(event) if callable(self.when) else self.when
 
 
 def some(*names: str) -> Callable[[Any], dict[str, Any]]:
@@ -98,12 +105,44 @@ def _finished(event: BlockFinished) -> dict[str, Any]:
     }
 
 
+def _called(event: ToolCalled) -> dict[str, Any]:
+    """A call, of which there may be thousands: its texts are bounded already."""
+    return {
+        "call_id": event.call_id,
+        "name": event.name,
+        "block_id": event.block_id,
+        "arguments": event.arguments,
+        "digest": event.digest,
+    }
+
+
+def _returned(event: ToolReturned) -> dict[str, Any]:
+    return {
+        "call_id": event.call_id,
+        "ok": event.ok,
+        "seconds": round(event.seconds, 6),
+        "error": event.error,
+    }
+
+
 def _decided(event: Decided) -> dict[str, Any]:
     """A decision, with all of what somebody has put in the place of a block's code."""
     said = {
-        field.name: plain(getattr(event, field.name), 2**24) for field in fields(event) if field.name != "at"
+        "door": event.door,
+        "block_id": event.block_id,
+        "call_id": event.call_id,
+        "name": event.name,
+        "allowed": event.allowed,
+        "by": event.by,
+        "why": plain(event.why),
+        "changed": plain(event.changed, 2**24),
+        "waited": round(event.waited, 6),
     }
     return {name: value for name, value in said.items() if value not in ("", None)}
+
+
+def _changed(event: BlockChanged) -> dict[str, Any]:
+    return {"id": event.id, "block": {"kind": type(event.block).__name__, **plain(event.block, 2**24)}}
 
 
 AUDITED: dict[type[Event], Line] = {
@@ -111,9 +150,11 @@ AUDITED: dict[type[Event], Line] = {
     BlockQueued: Line(_queued),
     BlockStarted: Line(some("id", "lane"), "later"),
     BlockFinished: Line(_finished, "later"),
-    ToolCalled: Line(all_but(ToolCalled), "soon"),
-    ToolReturned: Line(all_but(ToolReturned), "later"),
-    Decided: Line(_decided, "soon"),
+    ApprovalAsked: Line(all_but(ApprovalAsked), "later"),
+    BlockChanged: Line(_changed),
+    Decided: Line(_decided, lambda event: "now" if event.door == "block" else "soon"),
+    ToolCalled: Line(_called, "soon"),
+    ToolReturned: Line(_returned, "later"),
     CancelAsked: Line(some("id", "reason"), "later"),
     KernelEnded: Line(some("reason", "returncode"), "later"),
     NoteReceived: Line(all_but(NoteReceived), "later"),

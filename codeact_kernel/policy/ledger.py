@@ -17,7 +17,7 @@ from codeact_kernel.runfiles import Folder, write_all
 
 FILE = "audits.jsonl"
 LARGEST = 4 * 2**20
-"""Bytes after which it is put aside as ".1", and what was there goes: some twenty thousand runs."""
+"""Bytes after which it is put aside as ".1", and what was there goes: some thirty thousand turns."""
 
 
 class Ledger:

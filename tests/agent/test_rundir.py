@@ -47,6 +47,18 @@ def test_a_link_in_the_workspace_leads_no_run_elsewhere(tmp_path, link):
     assert list(elsewhere.iterdir()) == []
 
 
+def test_it_is_the_workspace_by_whatever_way_the_user_names_it(tmp_path):
+    workspace, elsewhere = tmp_path / "w", tmp_path / "elsewhere"
+    workspace.mkdir()
+    elsewhere.mkdir()
+    (tmp_path / "way").symlink_to(workspace)
+    (workspace / "runs").symlink_to(elsewhere)
+    assert make_run_dir(workspace, "x", tmp_path / "way" / "mine").path.is_dir()
+    with pytest.raises(ConfigError, match="is a link"):
+        make_run_dir(workspace, "x", tmp_path / "way" / "runs" / "mine")
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_link_that_the_user_names_outside_of_the_workspace_is_followed(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "runs").symlink_to(tmp_path / "disk")
