@@ -124,6 +124,7 @@ _OPTIONS = (
         "--one-file-system",
         "--sort=path",
         f"--max-filesize={LARGEST}",
+        f"--max-depth={searching.DEEPEST + 1}",
     ),
 )
 

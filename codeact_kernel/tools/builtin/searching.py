@@ -18,13 +18,13 @@ SKIPPED = ("node_modules", "__pycache__", "venv", "site-packages")
 """Folders that hold other people's code. Hidden ones (.git, .venv, .tox) are skipped as such."""
 _PEEK = 2**16
 """Bytes in which a zero byte says that a file is no text; ripgrep's first buffer."""
-_DEEPEST = 100
+DEEPEST = 100
 """Folders in each other that are looked into; each takes a descriptor."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def files_below(
-    folder: int, prefix: str, glob: str, largest: int, depth: int = _DEEPEST
+    folder: int, prefix: str, glob: str, largest: int, depth: int = DEEPEST
 ) -> Iterator[tuple[str, bytes]]:
     """The files below a folder with what is in them, in order; symlinks are not followed.
 

@@ -132,7 +132,7 @@ class Workspace:
                 continue
             if len(folders) > DEEPEST:
                 raise ToolError(
-                    f"{path:.200!r} lies more than {DEEPEST} folders deep; none that deep is opened"
+                    f"{path!r:.200} lies more than {DEEPEST} folders deep; none that deep is opened"
                 )
             if not todo:
                 return Place(folders[-1], part, path, "/".join([*names, part]))
