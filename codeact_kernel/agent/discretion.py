@@ -53,26 +53,26 @@ class DiscreetModel:
     """
 
     def __init__(self, model: Model, mask: Mask) -> None:
-        self._model = model
+        self.inner = model
         self._mask = mask
 
     @property
     def name(self) -> str:
         """As in `Model`."""
-        return self._model.name
+        return self.inner.name
 
     @property
     def window(self) -> int | None:
         """As in `Model`."""
-        return self._model.window
+        return self.inner.window
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Piece]:
         """As in `Model`."""
-        return self._model.stream(self._mask.of(request))
+        return self.inner.stream(self._mask.of(request))
 
     async def aclose(self) -> None:
         """As in `Model`."""
-        await self._model.aclose()
+        await self.inner.aclose()
 
 
 def host_mask(env: Mapping[str, str] | None = None) -> Mask:

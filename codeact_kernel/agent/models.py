@@ -138,7 +138,7 @@ class Models:
     async def aclose(self) -> None:
         """Let go of what was opened here."""
         opened = (self.model, *(shared._model for shared in self._opened.values()), *self._seers)
-        for model in {id(model): model for model in opened}.values():
+        for model in {id(getattr(model, "inner", model)): model for model in opened}.values():
             await model.aclose()
 
     def _open(self, settings: ModelSettings) -> Model:

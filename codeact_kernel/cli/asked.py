@@ -23,6 +23,7 @@ from rich.text import Text
 
 from codeact_kernel.approval import Answer, Request
 from codeact_kernel.blocks import AgentBlock, CodeBlock
+from codeact_kernel.cli.streams import masked
 from codeact_kernel.controls import visible
 
 LINES = 60
@@ -76,6 +77,7 @@ def told_request(request: Request, *, whole: bool = False) -> list[RenderableTyp
         request: The request.
         whole: Whether all of it is shown, however long.
     """
+    request = masked(request)
     whose = "" if request.agent == "the agent" else f"{visible(request.agent)}: "
     block = f"block {visible(request.block_id)}" if request.block_id else "code of no block"
     if request.door == "block":
@@ -95,6 +97,7 @@ def told_keys(request: Request) -> Text:
     Args:
         request: The request.
     """
+    request = masked(request)
     keys = KEYS if request.always else KEYS.replace("a always, ", "")
     always = f"\n  always: {visible(request.always)}, for the rest of this run" if request.always else ""
     return Text(f"{keys}.{always}", style="dim")

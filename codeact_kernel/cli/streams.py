@@ -14,12 +14,14 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from codeact_kernel.controls import shown
 from codeact_kernel.errors import CodeactError
 from codeact_kernel.events import Event, to_json
 from codeact_kernel.masking import Mask, environment_secrets
+
+T = TypeVar("T")
 
 
 def clean(text: str) -> str:
@@ -43,13 +45,13 @@ def complain(message: str) -> None:
             print(f"codeact: {' '.join(clean(masked(message)).split())}", file=sys.stderr, flush=True)
 
 
-def masked(text: str) -> str:
-    """A text without the secrets of this process's environment.
+def masked(shown: T) -> T:
+    """A text, or what holds texts, without the secrets of this process's environment.
 
     Args:
-        text: What is printed and has not passed an agent: an error, a traceback.
+        shown: What is shown and has not passed an agent as an event: an error, a traceback, a request.
     """
-    return Mask(environment_secrets(os.environ)).text(text)
+    return Mask(environment_secrets(os.environ)).of(shown)
 
 
 class CleanFormatter(logging.Formatter):

@@ -120,12 +120,14 @@ async def test_refusals_limits_cancels_notes_and_ends_of_kernels_are_in_it(tmp_p
     async with Agent(
         ScriptedModel(replies), workspace=tmp_path, run_dir=folder, tools=[search], max_calls=1
     ) as agent:
-        agent.steer("Be quick.")
         run = await agent.run("Work.", max_turns=3)
+        agent.steer("Be quick.")
     assert run.stop == "limit"
     path = folder / AUDIT
-    assert [line["ok"] for line in events(path, "ToolReturned")] == [True, False]
-    assert "call" in events(path, "ToolReturned")[1]["error"]
+    # A plain tool's thread gives its result itself: that it returned may be heard after the next call.
+    first, second = sorted(events(path, "ToolReturned"), key=lambda line: line["call_id"])
+    assert (first["ok"], second["ok"]) == (True, False)
+    assert "this call was not made" in second["error"]
     assert [(line["id"], line["reason"]) for line in events(path, "CancelAsked")] == [
         ("slow", "you cancelled it")
     ]
