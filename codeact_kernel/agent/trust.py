@@ -76,7 +76,7 @@ def merged(
         elif key == "approve" and (value == before or value in STRICTER[before or "auto"]):
             holds[key] = value
         elif key == "rules" and not value.allow and value.defaults:
-            holds[key] = value + (before or Rules())
+            holds[key] = value + mine.get("rules", Rules())
         else:
             wants[key] = value
     return holds, wants

@@ -250,5 +250,5 @@ def obey(line: str, agent: Agent) -> str | None:
 
 def _told(block: LiveBlock) -> str:
     if block.started is None:
-        return f"{block.id}  waits"
+        return f"{block.id}  {'waits for approval' if block.state == 'waiting for approval' else 'waits'}"
     return f"{block.id}  {format_duration(time.time() - block.started)}  {block.last_line}".rstrip()

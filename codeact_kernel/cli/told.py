@@ -74,7 +74,12 @@ def told_live(block: LiveBlock, mark: str, now: float) -> Text:
         now: The time in seconds since the epoch.
     """
     if block.started is None:
-        return cut(Text.assemble((f"· {clean(block.id)}", "cyan"), ("  waits", "dim")))
+        return cut(
+            Text.assemble(
+                (f"· {clean(block.id)}", "cyan"),
+                ("  waits for approval" if block.state == "waiting for approval" else "  waits", "dim"),
+            )
+        )
     took = format_duration(now - block.started)
     limit = f" of {format_duration(block.block.timeout)}" if block.block.timeout else ""
     line = Text.assemble((f"{mark} {clean(block.id)}", "cyan"), (f"  {took}{limit}  ", "dim"))

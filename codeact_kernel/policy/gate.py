@@ -73,7 +73,7 @@ class Gate:
     ) -> None:
         self.mode = mode
         self.places = Places(workspace)
-        rules = rules or Rules()
+        rules = Rules() if rules is None else rules
         self.rules = rules + default_rules() if rules.defaults else rules
         self.approver = approver
         self._one = asyncio.Lock()
@@ -91,7 +91,7 @@ class Gate:
             known = self._plain[key]
         else:
             # Where no rule looks at its arguments they need not be read, and most calls are of that kind.
-            known = self._plain[key] = None if self.rules.about(subject) else self._by_mode(subject)
+            known = self._plain[key] = None if self.rules.about(subject).are_some else self._by_mode(subject)
             if len(self._plain) > _KNOWN:
                 del self._plain[next(iter(self._plain))]
         if known is None or known.effect == "ask":

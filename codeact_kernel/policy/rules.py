@@ -150,7 +150,9 @@ class Rules:
         written = [rule.words for effect in EFFECTS for rule in self._of(effect)]
         return "; ".join([*written, *([] if self.defaults else ["without the defaults"])])
 
-    def __bool__(self) -> bool:
+    @property
+    def are_some(self) -> bool:
+        """Whether there is one at all."""
         return bool(self.deny or self.ask or self.allow)
 
     def denying(self, subject: Subject) -> Rule | None:

@@ -1,8 +1,8 @@
 """Tools by the name of a module, a file or an entry point, or the built-in ones (`--tools`).
 
 Comes in: "my_package.tools", "my_tools.py", a name that an installed package gives its tools, or "builtin". Goes out:
-the functions that it offers; a module those in its `TOOLS` list or its `__all__`, else every public function that it
-defines itself.
+the functions that it offers; a module those in its `TOOLS` list or its `__all__`, else every public function, and every
+tool of one, that it defines itself.
 """
 
 from __future__ import annotations
@@ -63,12 +63,25 @@ def _of_module(module: ModuleType) -> Functions:
     if hasattr(module, "TOOLS"):
         return list(module.TOOLS)
     if hasattr(module, "__all__"):
-        return [f for f in (getattr(module, name, None) for name in module.__all__) if inspect.isfunction(f)]
-    return [
+        named: list[Any] = [getattr(module, name, None) for name in module.__all__]
+        return [value for value in named if _is_tool(value)]
+    offered: list[Any] = [
         value
         for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        if _is_tool(value) and _home_of(value) == module.__name__ and not name.startswith("_")
     ]
+    # A tool that was made of a function of the module stands for it.
+    made_of = [value.function for value in offered if isinstance(value, Tool)]
+    return [value for value in offered if value not in made_of]
+
+
+def _is_tool(value: Any) -> bool:
+    return inspect.isfunction(value) or isinstance(value, Tool)
+
+
+def _home_of(value: Any) -> str | None:
+    """The module in which a function, or that of a tool, is defined."""
+    return getattr(value.function if isinstance(value, Tool) else value, "__module__", None)
 
 
 def _of_object(source: str, offered: Any) -> Functions:

@@ -28,6 +28,12 @@ def let_through(places: Mapping[str, str], reach: Reach) -> None:
     _reach.set(reach)
 
 
+def let_all() -> None:
+    """Note that the call is over."""
+    _places.set(None)
+    _reach.set(None)
+
+
 def check_place(path: str, real: str) -> None:
     """See that a path leads to where it has led when the call was judged.
 

@@ -22,7 +22,7 @@ from codeact_kernel.events import Event, ToolCalled, ToolReturned
 from codeact_kernel.threads import DaemonThreads
 from codeact_kernel.tools.catalogue import Catalogue
 from codeact_kernel.tools.checks import Checks
-from codeact_kernel.tools.passage import let_through
+from codeact_kernel.tools.passage import let_all, let_through
 from codeact_kernel.tools.quota import Quota
 from codeact_kernel.tools.tool import Tool
 
@@ -180,6 +180,7 @@ class ToolServer:
             reason = failed.message[:_REASON]
             raise failed from exception
         finally:
+            let_all()
             self._emit(ToolReturned(number, ok, time.monotonic() - begun, reason))
 
     async def _judged(

@@ -134,3 +134,12 @@ def test_an_entry_point_that_leads_nowhere_is_said_in_one_line(install, target, 
         load_tools("weather")
     assert error.value.message.startswith(message)
     assert "\n" not in error.value.message
+
+
+def test_what_the_decorator_made_in_a_module_is_offered_as_its_functions_are(tmp_path):
+    path = tmp_path / "mixed.py"
+    path.write_text(
+        "from codeact_kernel.tools import tool\n"
+        "@tool(kind='read')\ndef a(): ...\ndef b(): ...\n@tool\ndef _hidden(): ...\n"
+    )
+    assert names(str(path)) == ["a", "b"]

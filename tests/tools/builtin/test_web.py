@@ -8,7 +8,9 @@ import gzip
 
 import pytest
 
+from codeact_kernel.approval import Passed
 from codeact_kernel.errors import ToolError
+from codeact_kernel.tools import Caller, Catalogue, ToolServer, as_tools, tool
 from codeact_kernel.tools.builtin.exchange import LARGEST
 from codeact_kernel.tools.builtin.web import fetch
 
@@ -144,3 +146,28 @@ async def test_many_at_once(server):
 async def test_an_unknown_form_is_an_error():
     with pytest.raises(ToolError, match="it is one of auto, text, json, bytes"):
         await fetch("http://127.0.0.1/", form="html")
+
+
+async def test_each_other_host_of_a_redirect_is_judged_and_the_same_one_is_not_twice(server, monkeypatch):
+    base, seen = server
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    port = base.rpartition(":")[2]
+    PAGES["/away"] = answer("text/plain", b"", "302 Found", f"location: http://localhost:{port}/html\r\n")
+    judged, allowed = [], True
+
+    def gate(call):
+        judged.append(call.arguments["url"])
+        if "localhost" in call.arguments["url"] and not allowed:
+            raise ToolError("not there")
+        return Passed()
+
+    it = ToolServer(Catalogue(as_tools([tool(fetch, kind="network")])), {}, lambda event: None, gate=gate)
+    assert "# Hi" in await it.call("fetch", (f"{base}/moved",), {}, Caller("b"))
+    assert judged == [f"{base}/moved"]
+    assert "# Hi" in await it.call("fetch", (f"{base}/away",), {}, Caller("b"))
+    assert judged[1:] == [f"{base}/away", f"http://localhost:{port}/html"]
+    allowed, before = False, len(seen)
+    with pytest.raises(ToolError, match="not there"):
+        await it.call("fetch", (f"{base}/away",), {}, Caller("b"))
+    assert len(seen) == before + 1
+    assert "# Hi" in await fetch(f"{base}/away")
