@@ -150,6 +150,10 @@ class Rules:
         written = [rule.words for effect in EFFECTS for rule in self._of(effect)]
         return "; ".join([*written, *([] if self.defaults else ["without the defaults"])])
 
+    def __bool__(self) -> bool:
+        """Whether they say anything."""
+        return self.are_some or not self.defaults
+
     @property
     def are_some(self) -> bool:
         """Whether there is one at all."""
