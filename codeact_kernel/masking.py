@@ -20,6 +20,13 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 SHORTEST = 8
 """Characters from which on a value is masked: a shorter one is found in any text."""
+_WORDS = frozenset({
+    "anonymous", "changeme", "database", "development", "disabled", "external", "internal", "localhost", "optional",
+    "password", "postgres", "postgresql", "production", "required", "testtest", "undefined", "username",
+})  # fmt: skip
+"""Values that stand where no secret is set, or none worth the name: masked, they would be missing from any text."""
+_SCHEME = re.compile(r"(?:basic|bearer|token|apikey|key)\s+(\S+)", re.IGNORECASE)
+"""A header's value, of which the second word is the secret."""
 _LINE = 20
 """Characters from which on a single line of a longer secret, such as a PEM file, is masked by itself."""
 
@@ -63,7 +70,7 @@ class Mask:
     """Masks secrets. It may learn of more at any time.
 
     Args:
-        secrets: By name the values. Those of fewer than eight characters are left alone.
+        secrets: By name the values. Those of fewer than eight characters, and some words, are left alone.
     """
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
@@ -224,13 +231,13 @@ def _fields_of(kind: type) -> tuple[str, ...]:
 def _parts(value: str) -> Iterator[str]:
     """A secret, and what of it may stand somewhere alone: the word behind "Bearer", the lines of a key in a file."""
     value = value.strip()
-    if len(value) >= SHORTEST:
+    if len(value) >= SHORTEST and value.lower() not in _WORDS:
         yield value
     lines = value.splitlines()
     if len(lines) > 1:
         yield from (line.strip() for line in lines if len(line) >= _LINE and not line.startswith("-----"))
-    else:
-        yield from (word for word in value.split() if word != value and len(word) >= SHORTEST)
+    elif (header := _SCHEME.fullmatch(value)) is not None and len(header[1]) >= SHORTEST:
+        yield header[1]
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -55,7 +55,7 @@ def test_what_is_no_secret_stays_the_same_object():
     assert MASK.of(event) is event
     assert Mask().text(KEY) is KEY
     assert not Mask()
-    assert not Mask({"SHORT_TOKEN": "abc1234"})
+    assert not Mask({"SHORT_TOKEN": "abc1234", "DB_PASSWORD": "postgres", "A_TOKEN": " Disabled "})
 
 
 def test_of_two_secrets_that_begin_alike_the_longer_one_is_masked_whole():
@@ -68,7 +68,9 @@ def test_of_two_secrets_that_begin_alike_the_longer_one_is_masked_whole():
 
 def test_a_mask_learns_and_the_first_name_of_a_value_stays():
     mask = Mask({"A_TOKEN": "abcdefgh"})
-    mask.learn({"B_TOKEN": "abcdefgh", "C_TOKEN": "Bearer 0123456789"})
+    mask.learn({"B_TOKEN": "abcdefgh", "C_TOKEN": "Bearer 0123456789", "D_PASSPHRASE": "someone somewhere"})
+    assert mask.text("someone somewhere") == "[secret D_PASSPHRASE]"
+    assert mask.text("somewhere") == "somewhere"
     assert mask.text("abcdefgh 0123456789 Bearer 0123456789") == "[secret A_TOKEN] " + " ".join(
         ["[secret C_TOKEN]"] * 2
     )

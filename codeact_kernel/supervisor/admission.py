@@ -13,14 +13,15 @@ from contextlib import suppress
 from typing import Any
 
 from codeact_kernel.blocks import Job, Outcome
-from codeact_kernel.errors import KernelError
+from codeact_kernel.errors import KernelError, RecordError
 from codeact_kernel.protocols import PlaceKeeper, Runner
 from codeact_kernel.supervisor.live import BlockWatch
 
 Verdict = Job | Outcome
 """The job that runs, or how it ends without."""
 Admit = Callable[[Job], Verdict | Awaitable[Verdict]]
-"""Decides about a job: at once, or in its own time. Contract: may be cancelled; must not raise."""
+"""Decides about a job: at once, or in its own time. Contract: may be cancelled; raises
+nothing but a `RecordError`, which is a no."""
 
 
 def let_all(job: Job) -> Job:
@@ -43,15 +44,23 @@ async def admitted(
         The outcome where it does not run, or None where it may.
     """
     keeper: PlaceKeeper | None = runner if isinstance(runner, PlaceKeeper) else None
-    verdict = admit(watch.job)
-    if not isinstance(verdict, Job | Outcome):
-        # In a task, as runs are: what was launched before this block is then sent before it.
-        holding = None if keeper is None else group.create_task(_quietly(keeper.hold(watch.job)))
-        verdict = await _until_decided(watch, verdict)
-        if holding is not None:
-            await holding
+    holding: asyncio.Task[None] | None = None
+    verdict: Verdict
+    try:
+        said = admit(watch.job)
+        if isinstance(said, Job | Outcome):
+            verdict = said
+        else:
+            # In a task, as runs are: what was launched before this block is then sent before it.
+            holding = None if keeper is None else group.create_task(_quietly(keeper.hold(watch.job)))
+            verdict = await _until_decided(watch, said)
+        if isinstance(verdict, Job):
+            watch.change(verdict.block)
+    except RecordError as error:  # what was decided cannot be noted, so it counts for nothing
+        verdict = Outcome("rejected", error.message)
+    if holding is not None:
+        await holding
     if isinstance(verdict, Job):
-        watch.change(verdict.block)
         return None
     if keeper is not None:
         group.create_task(_quietly(keeper.drop(watch.job)))

@@ -21,7 +21,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
 from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, format_duration
-from codeact_kernel.errors import KernelDied, KernelError, RecordError, ToolError
+from codeact_kernel.errors import KernelDied, KernelError, ToolError
 from codeact_kernel.events import CancelAsked
 from codeact_kernel.masking import Mask
 from codeact_kernel.protocols import Observer, Runner
@@ -242,10 +242,7 @@ class Supervisor:
         outcome = await wait_for_order(watch, before)
         if outcome is None:
             runner = self._runners.get(type(watch.job.block))
-            try:
-                outcome = await admitted(watch, self._admit, runner, self._group)
-            except RecordError as error:  # what was decided cannot be noted, so it counts for nothing
-                outcome = Outcome("rejected", error.message)
+            outcome = await admitted(watch, self._admit, runner, self._group)
         self._finish(watch, outcome or await self._run(watch))
 
     def _finish(self, watch: BlockWatch, outcome: Outcome) -> None:

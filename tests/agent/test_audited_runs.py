@@ -167,9 +167,10 @@ def full(monkeypatch):
 
     class Disk:
         is_full = False
+        full_for = b"nothing"
 
         def write(self, fd, data):
-            if self.is_full:
+            if self.is_full or self.full_for in data:
                 raise OSError(28, "No space left on device")
             os.write(fd, data)
 
@@ -210,6 +211,21 @@ async def test_a_block_whose_line_cannot_be_written_never_reaches_the_kernel(tmp
     async with Agent(model, workspace=tmp_path, run_dir=folder) as agent:
         with pytest.raises(RecordError, match="nothing more is run"):
             await agent.run("Work.")
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_block_of_which_the_decision_cannot_be_audited_never_reaches_the_kernel(
+    tmp_path, folder, full
+):
+    full.full_for = b'"event":"Decided"'
+    model = ScriptedModel([block(f"open({str(tmp_path / 'ran')!r}, 'w')"), "ok"])
+    async with Agent(model, workspace=tmp_path, run_dir=folder) as agent:
+        with pytest.raises(RecordError, match="nothing more is run"):
+            async with asyncio.timeout(20):
+                await agent.run("Work.")
+        full.full_for = b"nothing"
+        model = agent.transcript.runs[-1]
+        assert [record.result.status for turn in model.turns for record in turn.blocks] == ["rejected"]
     assert not (tmp_path / "ran").exists()
 
 

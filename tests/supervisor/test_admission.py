@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome
+from codeact_kernel.errors import RecordError
 from codeact_kernel.events import BlockChanged, BlockFinished, BlockStarted
 from codeact_kernel.supervisor import Supervisor
 from codeact_kernel.testing import FakeRunner, jumping, wall
@@ -110,6 +111,27 @@ async def test_a_refused_block_is_rejected_with_the_reason_and_never_runs(judged
         ("drop", "a"),
         ("drop", "b"),
     ]
+
+
+@jumping
+@pytest.mark.parametrize("seconds", [None, 5])
+async def test_a_decision_that_cannot_be_noted_is_a_refusal_and_the_place_is_given_up(judged, judge, seconds):
+    def fail(job):
+        raise RecordError("The audit cannot be written")
+
+    async def fail_later(job):
+        await asyncio.sleep(seconds)
+        fail(job)
+
+    judge.verdicts["a"] = fail if seconds is None else fail_later
+    async with judged.it:
+        judged.launch("a", "print(1)")
+        judged.launch("b", "print(2)")
+        await judged.it.settled()
+        await asyncio.sleep(0)
+    assert judged.it.results["a"].outcome == Outcome("rejected", "The audit cannot be written")
+    assert judged.it.results["b"].status == "ok"
+    assert [heard for heard in judged.runner.heard if heard[1] == "a"][-1] == ("drop", "a")
 
 
 @jumping
