@@ -86,6 +86,8 @@ class RunStarted:
     at: float
     kernel: str = ""
     """Which kernel it has, in words ("Python 3.11.7, ipykernel 7.4.0")."""
+    approve: str = ""
+    """The mode of approval; what that alone lets pass has no `Decided`, where it is a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ class ApprovalAsked:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The gate has decided about a block or a call."""
+    """The gate has decided about a block, or about a call that not the mode alone lets pass."""
 
     door: Door
     agent: str

@@ -321,6 +321,7 @@ class Agent(Options):
             parts.context.system or "",
             time.time(),
             parts.kernel.description,
+            parts.mode,
         )
         self._emit(started)
 

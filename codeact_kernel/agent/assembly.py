@@ -86,6 +86,8 @@ class Parts:
     context: Context
     loop: Loop
     delegation: Delegation
+    mode: str
+    """How what is asked is decided, where no rule does."""
 
 
 async def assemble(
@@ -190,7 +192,9 @@ async def assemble(
     kin.tree.homes[kin.number] = delegation
     stack.callback(kin.tree.homes.pop, kin.number)
     methods |= delegation.methods | own_methods(supervisor, kernel, context)
-    return Parts(settings, wanted.workspace, model, kernel, supervisor, context, loop, delegation)
+    return Parts(
+        settings, wanted.workspace, model, kernel, supervisor, context, loop, delegation, kin.tree.gate.mode
+    )
 
 
 def _counter(model: Model, settings: ModelSettings | None) -> Counter:

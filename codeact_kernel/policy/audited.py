@@ -146,7 +146,7 @@ def _changed(event: BlockChanged) -> dict[str, Any]:
 
 
 AUDITED: dict[type[Event], Line] = {
-    RunStarted: Line(some("run_id", "task", "model", "kernel")),
+    RunStarted: Line(some("run_id", "task", "model", "kernel", "approve")),
     BlockQueued: Line(_queued),
     BlockStarted: Line(some("id", "lane"), "later"),
     BlockFinished: Line(_finished, "later"),

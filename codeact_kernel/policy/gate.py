@@ -23,7 +23,7 @@ from codeact_kernel.approval import Answer, Approver, Mode, Request
 from codeact_kernel.errors import CodeactError
 from codeact_kernel.events import DecidedBy
 from codeact_kernel.policy.paths import Places
-from codeact_kernel.policy.rules import Rules, default_rules
+from codeact_kernel.policy.rules import EFFECTS, Rules, default_rules
 from codeact_kernel.policy.subjects import Subject
 
 RISKY = frozenset(("write", "destructive", "network"))
@@ -91,7 +91,8 @@ class Gate:
             known = self._plain[key]
         else:
             # Where no rule looks at its arguments they need not be read, and most calls are of that kind.
-            known = self._plain[key] = None if self.rules.about(subject).are_some else self._by_mode(subject)
+            looks = self.rules.look_at(subject, ("deny",) if self.mode == "auto" else EFFECTS)
+            known = self._plain[key] = None if looks else self._by_rules(subject)
             if len(self._plain) > _KNOWN:
                 del self._plain[next(iter(self._plain))]
         if known is None or known.effect == "ask":

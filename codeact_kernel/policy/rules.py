@@ -45,6 +45,11 @@ class Rule:
     words: str = ""
     """It as it was written, and where."""
 
+    @property
+    def looks(self) -> bool:
+        """Whether it looks at what arguments hold."""
+        return bool(self.paths or self.commands or self.hosts or self.arguments)
+
     def may(self, subject: Subject) -> bool:
         """Whether it is about such subjects at all, whatever their arguments hold."""
         names = {name.lower() for name in subject.arguments}
@@ -135,12 +140,14 @@ class Rules:
             self.defaults and other.defaults,
         )
 
-    def about(self, subject: Subject) -> Rules:
-        """Those that are about such subjects at all, whatever their arguments hold."""
-        deny, ask, allow = (
-            tuple(rule for rule in self._of(effect) if rule.may(subject)) for effect in EFFECTS
-        )
-        return Rules(deny, ask, allow, self.defaults)
+    def look_at(self, subject: Subject, effects: Iterable[Effect] = EFFECTS) -> bool:
+        """Whether one of them may look at what the arguments of such a subject hold.
+
+        Args:
+            subject: The subject.
+            effects: The rules that count.
+        """
+        return any(rule.looks and rule.may(subject) for effect in effects for rule in self._of(effect))
 
     def _of(self, effect: Effect) -> tuple[Rule, ...]:
         return {"deny": self.deny, "ask": self.ask, "allow": self.allow}[effect]
@@ -152,12 +159,7 @@ class Rules:
 
     def __bool__(self) -> bool:
         """Whether they say anything."""
-        return self.are_some or not self.defaults
-
-    @property
-    def are_some(self) -> bool:
-        """Whether there is one at all."""
-        return bool(self.deny or self.ask or self.allow)
+        return bool(self.deny or self.ask or self.allow or not self.defaults)
 
     def denying(self, subject: Subject) -> Rule | None:
         """The first rule that denies a subject."""
