@@ -89,6 +89,8 @@ class KernelRunner:
         """The latest jobs that have ended, by msg_id."""
         self._one_at_a_time = asyncio.Lock()
         self._held: dict[str, _Held] = {}
+        self._turns: dict[str, asyncio.Task[bool]] = {}
+        """Places in the queue of a kernel that is not ours."""
 
     async def run(self, job: Job, watcher: Watcher) -> Outcome:
         """As in `Runner`."""
@@ -96,16 +98,32 @@ class KernelRunner:
         try:
             if self._kernel.ours:
                 return await self._execute(job, watcher, sent)
-            async with self._one_at_a_time:
+            await self._come_to(self._turns.pop(job.id) if job.id in self._turns else self._turn())
+            try:
                 if sent.interrupts:
                     return Outcome("cancelled", error="it was cancelled before it started")
                 return await self._execute(job, watcher, sent)
+            finally:
+                self._one_at_a_time.release()
         finally:
             del self._sent[job.id]
 
+    def _turn(self) -> asyncio.Task[bool]:
+        """Stand in the queue of a kernel that is not ours, which runs blocks one at a time, in the order of coming."""
+        return asyncio.get_running_loop().create_task(self._one_at_a_time.acquire())
+
+    async def _come_to(self, turn: asyncio.Task[bool]) -> None:
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._one_at_a_time.release()
+            raise
+
     async def hold(self, job: Job) -> None:
-        """As in `PlaceKeeper`. A kernel that is not ours knows no names, and keeps no places."""
+        """As in `PlaceKeeper`. In a kernel that is not ours, what comes later waits: it knows no names."""
         if not self._kernel.ours:
+            self._turns[job.id] = self._turn()
             return
         await self._kernel.revive()
         held = _Held(job, self._kernel.client)
@@ -114,6 +132,11 @@ class KernelRunner:
 
     async def drop(self, job: Job) -> None:
         """As in `PlaceKeeper`."""
+        if not self._kernel.ours:
+            turn = self._turns.pop(job.id, None)
+            if turn is not None and not turn.cancel():
+                self._one_at_a_time.release()
+            return
         if job.id not in self._held:
             await self.hold(job)
         held = self._held.pop(job.id, None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from codeact_kernel.blocks import CodeBlock, Job
 from codeact_kernel.errors import ConfigError, KernelDied, KernelError
 from codeact_kernel.kernels import Kernel, KernelSettings, kernel_environment
 
@@ -193,6 +194,22 @@ async def test_a_kernel_that_is_not_ours_runs_one_block_at_a_time(open_bench, fo
     failed = await bench.run("1/0")
     assert failed.status == "error"
     assert failed.error.splitlines()[-1] == "ZeroDivisionError: division by zero"
+
+
+async def test_a_kernel_that_is_not_ours_keeps_the_order_of_blocks_that_wait_for_a_decision(
+    open_bench, foreign_spec
+):
+    bench = await open_bench(kernel=foreign_spec)
+    held, refused = (Job(name, CodeBlock(f"print('{name}')"), 1) for name in ("held", "refused"))
+    await bench.runner.hold(held)
+    await bench.runner.hold(refused)
+    watched, last = bench.start("print('last')", id="last", reply=1)
+    await bench.runner.drop(refused)
+    async with asyncio.timeout(30):
+        first = await bench.start("print('held')", id="held", reply=1)[1]
+        assert first.text == "held\n"
+        assert (await last).text == "last\n"
+    assert watched.began > first.began
 
 
 async def test_a_block_of_a_kernel_that_is_not_ours_is_interrupted(open_bench, foreign_spec):
