@@ -267,7 +267,7 @@ def _lock(fd: int, path: Path) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise RecordError(
-            f"the audit {path} is written by another process: give this run one of its own"
+            f"the audit {path} is being written by another run: give this one its own"
         ) from None
     except OSError:
         return  # a file system without locks
