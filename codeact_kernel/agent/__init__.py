@@ -12,6 +12,7 @@ from codeact_kernel.agent.discretion import host_mask
 from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
 from codeact_kernel.agent.inbox import SETTLE
+from codeact_kernel.agent.notebook import approve_in_notebook
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
@@ -36,6 +37,7 @@ __all__ = [
     "Settings",
     "UntrustedWorkspace",
     "answering",
+    "approve_in_notebook",
     "block_methods",
     "host_mask",
     "load_settings",

@@ -161,9 +161,9 @@ class Supervisor:
         """Let a block's deadline stand still meanwhile: its code waits for a person.
 
         Args:
-            name: Its id; where there is no such block, nothing stands still.
+            name: Its settled id; where there is no such block, nothing stands still.
         """
-        watch = self._find(name) if name is not None else None
+        watch = self._watches.get(name or "")
         if watch is None:
             yield
             return
