@@ -80,6 +80,8 @@ class Call:
     """By name, checked; the call is made with these very ones."""
     preview: Callable[[], Awaitable[str]] | None = None
     """Gives what it would change, as a diff; does not raise."""
+    folder: str = ""
+    """From where its paths count; empty for the agent's workspace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,12 @@ from codeact_kernel.controls import visible
 
 LINES = 60
 """Lines of a code, a diff or an argument that are shown at once; ours, about what a screen holds."""
+LONGEST = 4000
+"""Characters of one line that are shown at once; ours, more than any that was written by hand."""
 _LAST = 15
 """How many of them are its last ones."""
+_BRIEF = 60
+"""Characters of an argument that is shown though the diff shows it, too."""
 _IN_DIFF = ("content", "old", "new")
 """Arguments that a diff shows."""
 KEYS = "y runs it, n does not (n and a reason: the model reads it), a always, e edits, v shows all of it"
@@ -123,21 +127,22 @@ def _arguments(arguments: Mapping[str, Any], whole: bool, brief: Iterable[str]) 
     for name, value in arguments.items():
         text = value if isinstance(value, str) else _plain(value)
         label = f"{visible(name)} = "
-        if name in brief and len(text) > LINES:
+        if name in brief and len(text) > _BRIEF:
             made.append(Text(f"  {label}{len(text):,} characters, which the diff shows", style="dim"))
         elif "\n" in text:
             made += [Text(f"  {label}", style="bold"), *_cut(text, "text", whole)]
         else:
-            made.append(Text.assemble((f"  {label}", "bold"), visible(text).expandtabs(4), overflow="fold"))
+            shown = visible(text if whole else _short(text)).expandtabs(4)
+            made.append(Text.assemble((f"  {label}", "bold"), shown, overflow="fold"))
     return made
 
 
 def _cut(text: str, language: str, whole: bool) -> list[RenderableType]:
     """A text with all its lines, or the first and the last ones with a count of the others. Long lines are folded."""
-    lines = visible(text).expandtabs(4).split("\n")
-    if whole or len(lines) <= LINES:
-        return [_highlighted(lines, language)]
+    lines = text.split("\n") if whole else [*map(_short, text.split("\n"))]
     left = len(lines) - LINES
+    if whole or left <= 0:
+        return [_highlighted(lines, language)]
     return [
         _highlighted(lines[: LINES - _LAST], language),
         Text(f"  … {left:,} more line{'s'[: left > 1]} here, not shown: v shows them", style="bold red"),
@@ -145,8 +150,13 @@ def _cut(text: str, language: str, whole: bool) -> list[RenderableType]:
     ]
 
 
+def _short(line: str) -> str:
+    left = len(line) - LONGEST
+    return line if left <= 0 else f"{line[:LONGEST]}… {left:,} more characters here, not shown: v shows them"
+
+
 def _highlighted(lines: list[str], language: str) -> Text:
-    text = "\n".join(f"  {line}" for line in lines)
+    text = "\n".join(f"  {line}" for line in visible("\n".join(lines)).expandtabs(4).split("\n"))
     if language == "text":
         return Text(text, overflow="fold", no_wrap=False)
     made = Syntax("", language, theme="ansi_dark", background_color="default").highlight(text)

@@ -96,10 +96,13 @@ def split_line(line: str, stdin: bool = False) -> tuple[Simple, ...]:
     """
     if _ODD.search(line):
         return (Simple((), doubt="it holds control characters or unusual white space"),)
-    tree = _parser().parse(line.encode("utf-8", "surrogateescape"))
-    if tree.root_node.has_error:
+    try:
+        tree = _parser().parse(line.encode("utf-8", "surrogateescape"))
+        found = () if tree.root_node.has_error else tuple(_commands(tree.root_node))
+    except (RecursionError, UnicodeError):
+        found = ()
+    if not found and line.strip():
         return (Simple((), doubt="it is no line that could be read"),)
-    found = tuple(_commands(tree.root_node))
     return tuple(_doubted(simple, fed=stdin) for simple in found) or (
         Simple((), doubt="it holds no command"),
     )

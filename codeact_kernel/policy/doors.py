@@ -114,7 +114,7 @@ class Doors:
         Raises:
             ToolError: If it may not be made.
         """
-        subject = of_call(call, self._gate.places)
+        subject = of_call(call, self._gate.places_of(call.folder))
         ruling = self._gate.judge(subject)
         if ruling.effect == "ask":
             return self._ask_about_call(call, subject)
@@ -147,7 +147,7 @@ class Doors:
             ruling, answer = await self._gate.ask(subject, request)
         changed = answer.arguments if answer.allowed else None
         if changed is not None:
-            subject = of_call(call, self._gate.places, changed)
+            subject = of_call(call, self._gate.places_of(call.folder), changed)
             ruling, answer = self._once_more(subject, ruling, answer)
         text = "" if changed is None else json.dumps(dict(changed), ensure_ascii=False, default=repr)
         self._decided(

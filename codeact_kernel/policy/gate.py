@@ -51,6 +51,7 @@ class Standing:
     """What a person has allowed for the rest of a run."""
 
     key: str
+    """Empty where it would let nothing pass."""
     words: str
 
 
@@ -76,9 +77,22 @@ class Gate:
         rules = Rules() if rules is None else rules
         self.rules = rules + default_rules() if rules.defaults else rules
         self.approver = approver
+        self._places: dict[str, Places] = {}
         self._one = asyncio.Lock()
         self._always: set[str] = set()
         self._plain: dict[tuple[Any, ...], Ruling | None] = {}
+
+    def places_of(self, folder: str) -> Places:
+        """The paths of a tool.
+
+        Args:
+            folder: From where they count; empty for the workspace.
+        """
+        if not folder:
+            return self.places
+        if folder not in self._places:
+            self._places[folder] = Places(Path(folder))
+        return self._places[folder]
 
     def judge(self, subject: Subject) -> Ruling:
         """What comes of a subject, as far as nobody has to be asked.
@@ -122,7 +136,7 @@ class Gate:
             if ruling.effect != "ask" or self.approver is None:
                 return ruling, Answer(ruling.effect == "allow")
             answer = await _answer(self.approver, await request(ruling.why))
-            if answer.allowed and answer.always:
+            if answer.allowed and answer.always and standing(subject).key:
                 self._always.add(standing(subject).key)
             return Ruling("ask", "person", ruling.why), answer
 
@@ -186,7 +200,10 @@ def standing(subject: Subject) -> Standing:
             )
         elif hosts and not paths:
             where, words = ["hosts", *hosts], f"on {', '.join(hosts)}, whatever else it is given"
-    exact = where or [json.dumps(dict(subject.arguments), sort_keys=True, default=repr)]
+    try:
+        exact = where or [json.dumps(dict(subject.arguments), sort_keys=True)]
+    except (TypeError, ValueError):
+        return Standing("", "")  # what it holds cannot be told from something that looks like it
     return Standing(json.dumps([subject.name, *exact]), f"{subject.name} {words}")
 
 

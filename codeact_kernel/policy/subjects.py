@@ -68,7 +68,7 @@ class Subject:
     def hosts_in_commands(self) -> tuple[str | None, ...]:
         """The hosts of addresses in its commands."""
         words = (word for simple in self.commands for word in simple.words)
-        found = (_host(word) for word in words if word is not None and "://" in word)
+        found = (_host(word) for word in words if word is not None and ("://" in word or "." in word))
         return tuple(host for host in found if host != "")
 
     @cached_property

@@ -202,7 +202,7 @@ class ToolServer:
             except Exception:  # the call itself will tell what is wrong
                 return ""
 
-        call = Call(number, tool.called, use.block_id, tool.classes, named, preview)
+        call = Call(number, tool.called, use.block_id, tool.classes, named, preview, tool.folder)
         passed = gate(call)
         passed = await passed if inspect.isawaitable(passed) else passed
         if passed.arguments is not None:

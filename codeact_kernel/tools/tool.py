@@ -47,6 +47,8 @@ class Tool:
     """Says what a call would change, for whoever decides about it; None where nothing can."""
     limit: int | None = None
     """The most calls of it in a run; None for no limit."""
+    folder: str = ""
+    """The folder from which its paths count; empty for the agent's workspace."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, unchecked, as code of the host would."""

@@ -89,6 +89,15 @@ def test_a_long_code_says_how_many_lines_are_hidden_and_shows_them():
     assert all(f"line{n} = {n}" in whole for n in range(500))
 
 
+def test_a_line_without_end_is_counted_and_can_be_seen():
+    request = block_of("x = '" + "a" * 1_000_000 + "evil'")
+    text = shown(request).replace("\n", "").replace(" ", "")
+    assert "evil" not in text
+    assert "…996,010morecharactershere,notshown:vshowsthem" in text
+    assert "evil" in shown(request, whole=True).replace("\n", "").replace(" ", "")
+    assert "morecharactershere" in shown(call_of(to="a" * 5000)).replace("\n", "").replace(" ", "")
+
+
 def test_a_long_line_is_folded_and_not_cut():
     text = shown(block_of("x = 1" + " " * 500 + "; evil()"))
     assert "evil()" in text.replace("\n", "").replace(" ", "")

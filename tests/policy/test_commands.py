@@ -141,3 +141,8 @@ def test_words_that_may_be_paths_are_told_and_an_option_that_holds_one_may_be_an
 def test_a_long_line_is_split_in_no_time():
     line = "; ".join(f"echo {n} | grep -c $(cat f{n})" for n in range(500))
     assert len(split_line(line)) == 1500
+
+
+def test_what_is_nested_without_end_is_a_doubt():
+    assert split_line("(" * 5000 + "rm x" + ")" * 5000)[0].doubt
+    assert split_line("echo " + "$(" * 5000)[0].doubt

@@ -287,3 +287,18 @@ async def test_where_its_paths_have_led_goes_with_a_call_that_rules_have_judged(
     it = house("ask", 'allow = [{tool = "write_file", path = "src"}]')
     passed = await it.call("write_file", "write", path="src/../src/a.py")
     assert passed.places == {"src/../src/a.py": str(tmp_path / "src" / "a.py")}
+
+
+async def test_paths_of_a_tool_count_from_its_own_folder(house, tmp_path):
+    other = tmp_path / "other"
+    it = house("ask", 'allow = [{tool = "write_file", path = "src"}]', Person(NO))
+    passed = it.doors.call(Call("1", "write_file", "b", ("write",), {"path": "src/a"}, folder=str(other)))
+    assert passed.places == {"src/a": str(other / "src" / "a")}
+
+
+async def test_always_is_not_offered_for_arguments_that_cannot_be_told_apart(house):
+    person = Person(ALWAYS, ALWAYS)
+    it = house("ask", approver=person)
+    for _ in range(2):
+        await it.call("send", "write", what=object())
+    assert [request.always for request in person.asked] == ["", ""]

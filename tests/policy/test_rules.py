@@ -137,7 +137,9 @@ def test_hosts_are_judged_in_one_spelling(call):
     assert not some.allowing(
         call("fetch_all", "network", urls=["https://docs.python.org", "https://evil.com"])
     )
-    assert some.denying(call("run_command", "write", command=["curl", "http://169.254.169.254/"]))
+    for address in ("http://169.254.169.254/", "169.254.169.254/latest", "169.254.43518"):
+        assert some.denying(call("run_command", "write", command=["curl", address]))
+    assert not some.denying(call("run_command", "write", command="python a.py 3.11 x.y/z"))
 
 
 def test_an_address_of_no_host_is_none_of_a_rule_s(call):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,4 +73,5 @@ def workspace_tools(
     wanted = groups or GROUPS
     if search and "web" in wanted:
         by_group["web"] = (asking(fetch), asking(SearchTool(search, os.environ).web_search))
-    return [as_tool(function) for group in GROUPS if group in wanted for function in by_group[group]]
+    made = [as_tool(function) for group in GROUPS if group in wanted for function in by_group[group]]
+    return [replace(one, folder=str(workspace.root)) for one in made]
