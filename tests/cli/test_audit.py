@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import select
 
 import pytest
 
@@ -97,20 +97,19 @@ def test_where_there_is_nothing_to_check_or_no_key_that_is_said(codeact, run, tm
 
 @pytest.mark.kernel
 def test_what_a_killed_run_left_behind_is_right_as_far_as_it_goes(codeact, piped, scripted, block, place):
-    waiting = block(f"open({str(place / 'runs')!r}, 'w').close()\nimport time\ntime.sleep(600)")
+    os.mkfifo(place / "ready")
+    ready = os.open(place / "ready", os.O_RDONLY | os.O_NONBLOCK)
+    waiting = block(f"open({str(place / 'ready')!r}, 'w').write('x')\nimport time\ntime.sleep(600)")
     command = piped("run", *scripted([block("print(1)"), waiting]), "--run-dir", "run", "Wait.")
-    end = time.monotonic() + 60
-    while not (place / "runs").exists():
-        assert time.monotonic() < end
-        assert command.process.poll() is None
-        time.sleep(0.01)
+    assert select.select([ready], [], [], 60)[0], "the block never ran"
+    os.close(ready)
     command.process.kill()
     command.process.wait()
     said = codeact("audit", "verify", "run")
     assert (said.code, said.err) == (0, "")
     assert "others may have been cut off behind the last" in said.out
     text = (place / "run" / "audit.jsonl").read_text()
-    assert "time.sleep(600)" in text.splitlines()[-3] + text.splitlines()[-2] + text.splitlines()[-1]
+    assert "time.sleep(600)" in "".join(text.splitlines()[-3:])
     (place / "run" / "audit.jsonl").write_text(text[:-20])
     said = codeact("audit", "verify", "run")
     assert said.code == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 
 import pytest
 
@@ -104,11 +103,10 @@ def test_errors_of_the_command_line_hold_no_key(codeact, place, monkeypatch):
 
 def test_a_traceback_of_a_bug_holds_no_key(piped, place, monkeypatch):
     monkeypatch.setenv("LLM_API_KEY", KEY)
-    (place / "buggy.py").write_text(f"class Odd(BaseException): pass\nraise KeyError({KEY!r})\n")
+    (place / "buggy.py").write_text(f"raise KeyError({KEY!r})\n")
     said = piped(
         "run", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--tools", "buggy.py", "x"
     ).end()
     assert said.code in (1, 2)
     assert bad(said.err.encode()) == []
     assert "[secret LLM_API_KEY]" in said.err
-    assert sys.version_info >= (3, 11)

@@ -6,15 +6,20 @@ import asyncio
 import hashlib
 import json
 import os
+import typing
 
 import pytest
 
 from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Outcome, StreamOutput
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import (
+    ApprovalAsked,
+    BlockChanged,
     BlockFinished,
     BlockOutput,
     BlockQueued,
+    Decided,
+    Event,
     KernelEnded,
     NoteReceived,
     ReplyDelta,
@@ -26,6 +31,7 @@ from codeact_kernel.events import (
 from codeact_kernel.messages import Usage
 from codeact_kernel.policy import audit as module
 from codeact_kernel.policy import verify
+from codeact_kernel.policy.audited import AUDITED
 from codeact_kernel.signing import Signer
 
 CALL = ToolCalled("1", "search", "b1", '"cats", limit=2')
@@ -86,6 +92,20 @@ def test_each_line_says_whose_it_is_and_is_signed_with_the_one_before(stage):
     assert verify(stage.path, stage.signer).is_right
 
 
+LEFT_OUT = {
+    "Appended", "Audited", "BlockHeld", "BlockOutput", "Heartbeat", "ModelRetry", "ModelUsed", "ReplyDelta",
+    "TurnStarted",
+}  # fmt: skip
+"""What is asked of models and said by them, and what blocks put out: the journal has it."""
+
+
+def test_every_kind_of_event_is_audited_or_left_out_on_purpose():
+    there = {kind.__name__ for kind in typing.get_args(Event)}
+    audited = {kind.__name__ for kind in AUDITED}
+    assert audited | LEFT_OUT == there, "a new event is a line of AUDITED, or stands here"
+    assert audited & LEFT_OUT == set()
+
+
 def test_what_only_matters_live_is_left_out(stage):
     audit = stage.open()
     audit(ReplyDelta(1, "x"), "the agent")
@@ -109,6 +129,36 @@ def test_ends_are_told_without_outputs(stage):
     assert kernel["returncode"] == -9
     assert note["text"] == "hurry"
     assert (run["stop"], run["message"]) == ("limit", "the time is up")
+
+
+def test_decisions_are_in_it_with_what_was_changed_and_that_of_a_block_is_on_the_disk_at_once(stage, disk):
+    audit = stage.open()
+    audit(ApprovalAsked("block", "the agent", "b1", "run_code", "the mode ask"), "the agent")
+    audit(
+        Decided("block", "the agent", "b1", None, "run_code", True, "person", "", "print(2)", 3.25, 9.0),
+        "the agent",
+    )
+    assert disk.syncs == 1
+    audit(BlockChanged("b1", CodeBlock("print(2)")), "the agent")
+    assert disk.syncs == 2
+    audit(Decided("call", "scout", "b1", "7", "fetch", False, "rule", "deny: hosts"), "scout")
+    assert disk.syncs == 2
+    _, asked, block, changed, call = lines(stage)
+    assert (asked["door"], asked["why"]) == ("block", "the mode ask")
+    assert (block["allowed"], block["by"], block["changed"], block["waited"]) == (
+        True,
+        "person",
+        "print(2)",
+        3.25,
+    )
+    assert changed["block"]["code"] == "print(2)"
+    assert (call["agent"], call["call_id"], call["allowed"], call["why"]) == (
+        "scout",
+        "7",
+        False,
+        "deny: hosts",
+    )
+    assert verify(stage.path, stage.signer).is_right
 
 
 def test_code_is_kept_whole_and_other_long_texts_with_a_digest(stage):
