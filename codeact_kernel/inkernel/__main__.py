@@ -17,8 +17,10 @@ if __name__ == "__main__":
         from adopt import adopt  # type: ignore[import-not-found]
 
         sys.modules.pop("adopt")
-        sys.path[0] = ""
         adopt("codeact_kernel", str(Path(here).resolve().parent))
+    # This folder, or the current one: a json.py in it would be taken for the library's while the kernel starts. IPython
+    # puts the current folder back, behind the standard library.
+    del sys.path[0]
     if sys.argv[1:2] == ["--warm"]:
         from codeact_kernel.inkernel.warm import run
 

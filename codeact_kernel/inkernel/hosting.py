@@ -15,7 +15,7 @@ from typing import Any
 
 import ipykernel
 
-from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel import walls, wire
 from codeact_kernel.inkernel.agentself import AgentSelf
 from codeact_kernel.inkernel.bridge import Bridge
 from codeact_kernel.inkernel.family import Family
@@ -64,7 +64,10 @@ class Hosting:
         """Open the bridge to the host that asks, go to its folder, and bind its tools."""
         try:
             self._go_to(parent["content"].get("cwd"))
-        except OSError as error:
+            if parent["content"].get("seal"):
+                # Now that it has the sockets that it needs.
+                walls.seal()
+        except (OSError, walls.CannotConfine) as error:
             self._reply(wire.OPEN_REPLY, {"status": "error", "error": str(error)}, parent, ident)
             return
         self._bridge.open(ident)

@@ -212,7 +212,9 @@ class CodeactKernel(AskingKernel):
 
     @property
     def _folder(self) -> str:
-        return os.path.dirname(str(self.parent.abs_connection_file))  # noqa: PTH120
+        """Where its own files go: beside its sockets, which may be the only place that it can write."""
+        is_ipc = self.parent.transport == "ipc"
+        return os.path.dirname(str(self.parent.ip if is_ipc else self.parent.abs_connection_file))  # noqa: PTH120
 
     def _prepare(self, request: Request) -> None:
         try:

@@ -11,14 +11,16 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
+import signal
 import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from codeact_kernel.inkernel import wire
+from codeact_kernel.inkernel import walls, wire
 from codeact_kernel.inkernel.forked import flush_c
 
 LAZY = (
@@ -165,7 +167,7 @@ class _Parent:
                     poll.unregister(fd)
                     self._take_end(fd)
                     continue
-                data, given, _, _ = socket.recv_fds(self._channel, wire.WARM_ROOM, 3, socket.MSG_CMSG_CLOEXEC)
+                data, given, _, _ = socket.recv_fds(self._channel, wire.WARM_ROOM, 4, socket.MSG_CMSG_CLOEXEC)
                 if not data:
                     return None
                 order = json.loads(data)
@@ -190,13 +192,42 @@ class _Parent:
             self._tell({"kernel": number, "refused": f"it cannot fork: {error}"})
             return None
         if pid == 0:
+            if "join" in order:
+                self._be_between(order, given)
             self._channel.close()
             become_kernel(order, given, self._life)
             return 0
         stands = os.pidfd_open(pid)
         self._kernels[stands] = number, pid
-        self._tell({"kernel": number}, [stands])
+        if "join" not in order:
+            self._tell({"kernel": number}, [stands])
         return stands
+
+    def _be_between(self, order: dict[str, Any], given: list[int]) -> None:
+        """In a copy: enter a sandbox; returns in a copy of that one, which is inside as a whole.
+
+        Who enters a namespace of processes stays outside; only its children are inside. So this process waits
+        for the kernel, and ends as that does: else nobody could tell how.
+        """
+        number = order["kernel"]
+        try:
+            walls.join(given.pop())
+            pid = os.fork()
+        except (OSError, walls.CannotConfine) as error:
+            self._tell({"kernel": number, "refused": f"it cannot enter its sandbox: {error}"})
+            os._exit(1)
+        if pid == 0:
+            return
+        self._tell({"kernel": number}, [os.pidfd_open(pid)])
+        # The /proc that is to be seen now tells nothing of this process: it is not in that namespace.
+        os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+        code = _wait_for(pid)
+        if code < 0:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with suppress(OSError):  # SIGKILL needs no preparation, and takes none
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+        os._exit(code)
 
     def _problem(self, given: list[int]) -> str:
         """Why nothing can be forked; empty where it can."""
@@ -232,6 +263,9 @@ def become_kernel(order: dict[str, Any], given: list[int], life: int) -> None:
         os.close(fd)
     os.environ.clear()
     os.environ.update(order["env"])
+    if "walls" in order:
+        walls.confine(order["walls"])
+    # Last: what root entered before may have put another folder in its place.
     os.chdir(order["cwd"])
     sys.argv[1:] = order["argv"]
     _forget()

@@ -9,9 +9,11 @@ from codeact_kernel.environment import kernel_environment
 from codeact_kernel.kernels.calls import Back, Serve
 from codeact_kernel.kernels.compiles import compiles
 from codeact_kernel.kernels.host import Kernel
-from codeact_kernel.kernels.interpreter import choose
+from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.janitor import make_folder, remove_folder
+from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.runner import KernelRunner
+from codeact_kernel.kernels.sandbox import Sandbox, SandboxSettings, choose_sandbox, told, told_model, weaker
 from codeact_kernel.kernels.settings import KernelSettings
 from codeact_kernel.kernels.source import KernelSource
 
@@ -21,10 +23,18 @@ __all__ = [
     "KernelRunner",
     "KernelSettings",
     "KernelSource",
+    "Launch",
+    "Mailbox",
+    "Sandbox",
+    "SandboxSettings",
     "Serve",
     "choose",
+    "choose_sandbox",
     "compiles",
     "kernel_environment",
     "make_folder",
     "remove_folder",
+    "told",
+    "told_model",
+    "weaker",
 ]

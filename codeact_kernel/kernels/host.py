@@ -22,10 +22,13 @@ from codeact_kernel.errors import ConfigError, KernelDied, KernelError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.calls import Serve
 from codeact_kernel.kernels.client import KernelClient
+from codeact_kernel.kernels.disk import Disk
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.large import Large
+from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.memory import Memory, Point
 from codeact_kernel.kernels.process import KernelProcess
+from codeact_kernel.kernels.sandbox import Told
 from codeact_kernel.kernels.seeding import pickle_values
 from codeact_kernel.kernels.settings import KernelSettings
 
@@ -55,7 +58,7 @@ async def spawn(launch: Launch, settings: KernelSettings) -> KernelProcess:
     Raises:
         KernelError: If it does not start.
     """
-    process = KernelProcess(launch)
+    process = KernelProcess(launch, sandbox=settings.sandbox)
     await process.start(settings.cwd, environment_of(launch, settings), settings.start_timeout)
     return process
 
@@ -92,8 +95,10 @@ class Kernel:
         self._agent = agent
         self._memory = Memory(settings.max_memory, lambda: self.names, warn)
         self._begin = begin
+        self.on_reached: Told = lambda host, port, why: None
+        """Told of each host that its blocks want to reach, where single hosts are allowed."""
         self._process: KernelProcess | None = None
-        self._reader: asyncio.Task[None] | None = None
+        self._watches: list[asyncio.Task[None]] = []
         self._seeds: dict[str, bytes] = {}
         self._parcels: dict[str, tuple[str, ...]] = {}
         self._reviving = asyncio.Lock()
@@ -146,6 +151,11 @@ class Kernel:
         """Its process; after a death the next one, once it was revived."""
         assert self._process is not None
         return self._process
+
+    @property
+    def mail(self) -> Mailbox:
+        """How files come to its process from other kernels, and go to them."""
+        return self.process.mail
 
     @property
     def client(self) -> KernelClient:
@@ -202,10 +212,10 @@ class Kernel:
         Args:
             msg_id: The request's id.
         """
-        if self.ours and self.pid is not None:
-            (self.process.folder / wire.INTERRUPT_FILE).write_text(msg_id)
+        if self.ours and (pid := self.process.kernel_pid) is not None:
+            self.process.leave(wire.INTERRUPT_FILE, msg_id)
             with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGINT)
+                os.kill(pid, signal.SIGINT)
 
     async def admit(self, msg_id: str, code: str | None) -> None:
         """Let an execute request run that came with `held` in its metadata.
@@ -341,7 +351,8 @@ class Kernel:
         await self._bind_parcel(file)
 
     async def _bind_parcel(self, file: str) -> None:
-        reply = await self.client.request(wire.SEED, {"names": [], "parcel": file}, channel="control")
+        place = self.mail.put(file)
+        reply = await self.client.request(wire.SEED, {"names": [], "parcel": place}, channel="control")
         for reason in reply["content"]["failed"].values():
             raise ConfigError(f"the namespace cannot be passed: {reason}")
 
@@ -358,9 +369,12 @@ class Kernel:
     async def _start_whole(self) -> None:
         self._process = await self._begin(self._launch, self.settings)
         self._process.on_death = lambda death: self.on_death(death)
+        if self._process.proxy is not None:
+            self._process.proxy.told = lambda *about: self.on_reached(*about)
         try:
             await self._open_bridge()
-            self._reader = asyncio.get_running_loop().create_task(self._watch_memory())
+            watches = self._watch_memory(), *([self._watch_disk()] if self.settings.sandbox else [])
+            self._watches = [asyncio.get_running_loop().create_task(watch) for watch in watches]
         except BaseException:
             await self._stop()
             raise
@@ -377,6 +391,8 @@ class Kernel:
             "agent": self._agent,
             "cloudpickle": _CLOUDPICKLE,
             "cwd": str(self.settings.cwd.resolve()),
+            # Landlock leaves sockets open that lie in folders.
+            "seal": self.settings.sandbox is not None and self.settings.sandbox.mode == "landlock",
         }
         reply = await self.client.request(wire.OPEN, content, channel="control")
         about = reply["content"]
@@ -390,10 +406,16 @@ class Kernel:
         if self.pid is not None and (reason := await self._memory.watch(self.pid)):
             await self.kill(reason)
 
+    async def _watch_disk(self) -> None:
+        """End the processes before they fill the disk."""
+        sandbox = self.settings.sandbox
+        assert sandbox is not None
+        disk = Disk([sandbox.workspace, self.process.own], sandbox.settings.max_growth)
+        await self.kill(await disk.watch())
+
     async def _stop(self) -> None:
-        if self._reader is not None:
-            self._reader.cancel()
+        for watch in self._watches:
+            watch.cancel()
         if self._process is not None:
             await self._process.stop()
-        if self._reader is not None:
-            await asyncio.gather(self._reader, return_exceptions=True)
+        await asyncio.gather(*self._watches, return_exceptions=True)

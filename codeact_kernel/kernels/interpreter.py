@@ -149,6 +149,7 @@ async def _probe(python: str) -> _Found:
     try:
         process = await asyncio.create_subprocess_exec(
             python,
+            "-P",  # nothing of the current folder: blocks may have written into it
             "-c",
             _PROBE,
             stdin=asyncio.subprocess.DEVNULL,

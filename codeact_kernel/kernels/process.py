@@ -26,7 +26,9 @@ from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.forked import UNKNOWN
 from codeact_kernel.kernels.interpreter import Launch
 from codeact_kernel.kernels.janitor import end, janitor
+from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.provisioner import ForkingProvisioner
+from codeact_kernel.kernels.sandbox import PROXY, Cell, Proxy, Sandbox, own_folder
 from codeact_kernel.kernels.warm import WarmParent
 
 DEATH_POLL = 0.2
@@ -51,9 +53,12 @@ class KernelProcess:
     Args:
         launch: How to start it.
         warm: What to fork it from; None to spawn it.
+        sandbox: What it is walled in by; None for nothing.
     """
 
-    def __init__(self, launch: Launch, warm: WarmParent | None = None) -> None:
+    def __init__(
+        self, launch: Launch, warm: WarmParent | None = None, sandbox: Sandbox | None = None
+    ) -> None:
         self.launch = launch
         self.names: tuple[str, ...] = ()
         """What its namespace held when it was last heard of."""
@@ -72,8 +77,17 @@ class KernelProcess:
         self.is_over = False
         """Whether it was stopped."""
         # Unix sockets have paths of at most about 100 characters: a short folder of its own.
-        self.folder = Path(tempfile.mkdtemp(prefix="ck-"))
-        self.manager = _manager(launch, self.folder, warm)
+        self.folder = Path(tempfile.mkdtemp(prefix="ck-")).resolve()
+        self.own = own_folder(self.folder)
+        """What of its folder the kernel may write."""
+        self.mail = Mailbox(self.own)
+        """How files come to it from others, and go to them."""
+        self._own = os.open(self.own, os.O_DIRECTORY | os.O_NOFOLLOW)
+        self._sandbox = sandbox
+        self._cell: Cell | None = None
+        self.proxy: Proxy | None = None
+        """Where its blocks reach hosts that are allowed."""
+        self.manager = _manager(launch, self.folder, self.own, warm)
 
     async def start(self, cwd: Path, env: Mapping[str, str], timeout: float) -> None:
         """Start it, and wait until it answers.
@@ -87,7 +101,7 @@ class KernelProcess:
             KernelError: If it does not start. Nothing of it is left then.
         """
         try:
-            await self._start(cwd, {**env, "IPYTHONDIR": str(self.folder / "ipython")})
+            await self._start(cwd, {**env, "IPYTHONDIR": str(self.own / "ipython")})
             self.info = await self.client.ready(timeout)
         except TimeoutError:
             text = f"the kernel did not answer within {timeout:g} s{self._log_tail()}"
@@ -96,6 +110,24 @@ class KernelProcess:
         except BaseException:
             await self.stop()
             raise
+
+    @property
+    def kernel_pid(self) -> int | None:
+        """The id of the process in which blocks run, while it lives: the sandbox is made of others."""
+        return getattr(self.manager.provisioner, "kernel_pid", None)
+
+    def leave(self, name: str, text: str) -> None:
+        """Leave a note where the kernel can read and remove it. It may have anything lie there by now.
+
+        Args:
+            name: The note's name.
+            text: What it says.
+        """
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self._own)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with suppress(OSError), open(os.open(name, flags, 0o644, dir_fd=self._own), "w") as note:
+            note.write(text)
 
     @property
     def pid(self) -> int | None:
@@ -137,6 +169,11 @@ class KernelProcess:
             await self.manager.shutdown_kernel(now=True)
             self.manager.cleanup_connection_file()
         self.manager.context.destroy(linger=0)
+        os.close(self._own)
+        if self.proxy is not None:
+            await self.proxy.aclose()
+        if self._cell is not None:
+            await asyncio.to_thread(self._cell.close)
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._watched is not None:
             janitor.release(self._watched)
@@ -145,6 +182,10 @@ class KernelProcess:
 
     async def _start(self, cwd: Path, env: dict[str, str]) -> None:
         try:
+            if self._sandbox is not None:
+                self._cell = await asyncio.to_thread(self._sandbox.cell, self.folder)
+                self.manager.provisioner.cell = self._cell
+                await self._open_proxy(self._sandbox, self._cell)
             with open(os.devnull, "rb") as nothing, open(self.folder / "log", "wb") as log:  # noqa: ASYNC230
                 await self.manager.start_kernel(cwd=str(cwd), env=env, stdin=nothing, stdout=log, stderr=log)
         except (OSError, ValueError) as exception:
@@ -155,6 +196,12 @@ class KernelProcess:
         self.client = KernelClient(self.manager.get_connection_info())
         self.client.connect()
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _open_proxy(self, sandbox: Sandbox, cell: Cell) -> None:
+        if sandbox.settings.allow_hosts:
+            self.proxy = Proxy(sandbox.settings.allow_hosts)
+            await self.proxy.start(self.folder / PROXY)
+            cell.admit(self.folder / PROXY)
 
     async def _watch(self) -> None:
         """Tell everybody when the process ends; nothing on the channels would."""
@@ -181,7 +228,7 @@ class KernelProcess:
         return f"; it said: {text.splitlines()[-1][:300]}" if text else ""
 
 
-def _manager(launch: Launch, folder: Path, warm: WarmParent | None) -> Any:
+def _manager(launch: Launch, folder: Path, own: Path, warm: WarmParent | None) -> Any:
     spec = KernelSpec(argv=list(launch.argv), language=launch.language, display_name="codeact")
     spec.interrupt_mode = "message" if launch.ours else "signal"
     specs = _OneSpec()
@@ -192,7 +239,7 @@ def _manager(launch: Launch, folder: Path, warm: WarmParent | None) -> Any:
     manager.cache_ports = False
     if sys.platform != "win32":
         manager.transport = "ipc"
-        manager.ip = str(folder / "s")
+        manager.ip = str(own / "s")
     manager.provisioner = ForkingProvisioner(parent=manager, kernel_spec=spec)
     manager.provisioner.warm, manager.provisioner.own = warm, len(launch.command)
     return manager

@@ -1,4 +1,4 @@
-"""Where a kernel's process comes from: forked from a warm parent where there is one, else spawned.
+"""Where a kernel's process comes from: forked from a warm parent where there is one, else spawned, walls and all.
 
 Comes in: jupyter_client's command line and what goes with it. Goes out: a process that jupyter_client's own local
 provisioner takes for one that it has started, so that everything after the start is one way.
@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning import LocalProvisioner
 
 from codeact_kernel.kernels.forked import Refused
+from codeact_kernel.kernels.sandbox import Cell, children, spawning
 from codeact_kernel.kernels.warm import WarmParent
 
 log = logging.getLogger(__name__)
+
+HOST = "JPY_PARENT_PID"
+"""The variable in which jupyter_client tells a kernel whose process it belongs to."""
 
 
 class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
@@ -24,18 +31,82 @@ class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
     warm: WarmParent | None = None
     own: int = 0
     """How many words of the command line start the kernel's code; the rest is the kernel's."""
+    cell: Cell | None = None
+    """Its sandbox."""
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Start the process. Its stdin, stdout and stderr are open files."""
+        if self.cell is not None:
+            self.cell.admit(
+                Path(cmd[cmd.index("-f") + 1]) if "-f" in cmd else Path(self.parent.connection_file)
+            )
+            kwargs["env"] = self.cell.environment(kwargs["env"])
         if self.warm is not None:
-            env = {**kwargs["env"], "JPY_PARENT_PID": str(os.getpid())}
-            standard = [kwargs[name].fileno() for name in ("stdin", "stdout", "stderr")]
             try:
-                self.process = await self.warm.fork(cmd[self.own :], kwargs["cwd"], env, standard)
+                self.process = await self._fork(self.warm, cmd, kwargs)
             except Refused as refused:
                 log.warning("a kernel is spawned, because none can be forked: %s", refused)
             else:
                 self.pid = self.pgid = self.process.pid
                 self.cwd = kwargs["cwd"]
                 return self.connection_info
-        return await super().launch_kernel(cmd, **kwargs)
+        if self.cell is None:
+            return await super().launch_kernel(cmd, **kwargs)
+        self.process = await spawning.run(self._spawn, self.cell, cmd, kwargs)
+        self.pid = self.process.pid
+        with suppress(OSError):
+            self.pgid = os.getpgid(self.pid)
+        self.cwd = kwargs["cwd"]
+        return self.connection_info
+
+    @property
+    def kernel_pid(self) -> int | None:
+        """The process in which blocks run: bubblewrap runs it as a child of its child."""
+        pid: int | None = self.pid
+        if self.cell is None or self.cell.mode != "bwrap" or self.warm_made or pid is None:
+            return pid
+        below = [child for first in children(pid) for child in children(first)]
+        return below[0] if below else None
+
+    @property
+    def warm_made(self) -> bool:
+        """Whether it was forked."""
+        return not isinstance(self.process, subprocess.Popen)
+
+    async def poll(self) -> int | None:
+        """How it ended, as `Popen.returncode` says it; None while it lives."""
+        code: int | None = await super().poll()
+        walled = self.cell is not None and self.cell.mode == "bwrap" and not self.warm_made
+        # Bubblewrap's own exit code is all that there is to see of a signal.
+        return 128 - code if walled and code is not None and code > 128 else code
+
+    async def send_signal(self, signum: int) -> None:
+        """Send a signal to the kernel, not to what its sandbox is made of: that would end it."""
+        pid = self.kernel_pid
+        if pid in (self.pid, None):
+            await super().send_signal(signum)
+        else:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signum)
+
+    async def _fork(self, warm: WarmParent, cmd: list[str], kwargs: dict[str, Any]) -> Any:
+        env = {**kwargs["env"], HOST: str(os.getpid())}
+        given = [kwargs[name].fileno() for name in ("stdin", "stdout", "stderr")]
+        if self.cell is None:
+            return await warm.fork(cmd[self.own :], kwargs["cwd"], env, given)
+        try:
+            walls, inside = await self.cell.order(kwargs["env"])
+        except OSError as error:
+            raise Refused(str(error)) from error
+        try:
+            return await warm.fork(cmd[self.own :], kwargs["cwd"], env, [*given, *inside], walls)
+        finally:
+            for descriptor in inside:
+                os.close(descriptor)
+
+    def _spawn(self, cell: Cell, cmd: list[str], kwargs: dict[str, Any]) -> subprocess.Popen[bytes]:
+        # In a namespace of processes its host has no number; bubblewrap, which ends with the host, is the first there.
+        host = 1 if cell.mode == "bwrap" else os.getpid()
+        start = cell.start(cmd, {**kwargs["env"], HOST: str(host)}, kwargs["cwd"])
+        standard = {name: kwargs[name] for name in ("stdin", "stdout", "stderr")}
+        return subprocess.Popen(start.argv, env=start.env, cwd=start.cwd, start_new_session=True, **standard)

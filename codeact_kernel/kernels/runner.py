@@ -92,6 +92,11 @@ class KernelRunner:
         self._turns: dict[str, asyncio.Task[bool]] = {}
         """Places in the queue of a kernel that is not ours."""
 
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self._kernel
+
     async def run(self, job: Job, watcher: Watcher) -> Outcome:
         """As in `Runner`."""
         sent = self._sent[job.id] = _Sent(watcher)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codeact_kernel.kernels.sandbox import Sandbox
+
 
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
@@ -26,5 +28,7 @@ class KernelSettings:
     """Bytes that its processes may hold; past them it is ended. None for no such limit."""
     max_result: int = 8_000_000
     """Bytes up to which a tool's result travels at once; code gets a handle to a larger one."""
+    sandbox: Sandbox | None = None
+    """What its process is walled in by; None for nothing."""
     start_timeout: float = 60.0
     """Seconds that it may take to answer."""

@@ -119,9 +119,9 @@ class KernelSource:
 
     def _stock(self, launch: Launch, settings: KernelSettings) -> _Stock:
         env = environment_of(launch, settings)
-        kind = (launch.argv, tuple(sorted(env.items())), settings.preload)
+        kind = (launch.argv, tuple(sorted(env.items())), settings.preload, settings.sandbox)
         if kind not in self._stocks:
-            self._stocks[kind] = _Stock(launch, env, settings.preload, self._parents, self._size)
+            self._stocks[kind] = _Stock(launch, env, settings, self._parents, self._size)
         return self._stocks[kind]
 
 
@@ -129,11 +129,12 @@ class _Stock:
     """The kernels of one kind: those that are ready, and how to start more."""
 
     def __init__(
-        self, launch: Launch, env: dict[str, str], preload: tuple[str, ...], parents: Parents, size: int
+        self, launch: Launch, env: dict[str, str], settings: KernelSettings, parents: Parents, size: int
     ) -> None:
         self._launch = launch
         self._env = env
-        self._preload = preload
+        self._preload = settings.preload
+        self._sandbox = settings.sandbox
         self._parents = parents
         self._size = size
         self._ready: deque[KernelProcess] = deque()
@@ -174,7 +175,7 @@ class _Stock:
         return process
 
     def _make(self, parent: WarmParent | None) -> KernelProcess:
-        process = KernelProcess(self._launch, parent)
+        process = KernelProcess(self._launch, parent, self._sandbox)
         self._processes = {process, *(other for other in self._processes if not other.is_over)}
         return process
 

@@ -118,7 +118,12 @@ class WarmParent:
         return self._process.pid
 
     async def fork(
-        self, argv: Sequence[str], cwd: str, env: Mapping[str, str], standard: Sequence[int]
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        given: Sequence[int],
+        walls: Mapping[str, Any] | None = None,
     ) -> ForkedProcess:
         """Fork a kernel.
 
@@ -126,7 +131,9 @@ class WarmParent:
             argv: Its command line, the connection file first.
             cwd: The folder in which it runs.
             env: Its whole environment.
-            standard: The descriptors for its stdin, stdout and stderr.
+            given: The descriptors for its stdin, stdout and stderr, and what `walls` needs besides.
+            walls: What it does to itself before anything else: "walls" as `inkernel.walls` takes it, "join" the
+                namespaces of the process that the last descriptor stands for.
 
         Returns:
             Its process.
@@ -140,11 +147,11 @@ class WarmParent:
                 raise Refused(self.gone)
             self._count += 1
             number = self._count
-            order = {"kernel": number, "argv": list(argv), "cwd": cwd, "env": dict(env)}
+            order = {"kernel": number, "argv": list(argv), "cwd": cwd, "env": dict(env), **(walls or {})}
             future: asyncio.Future[ForkedProcess] = asyncio.get_running_loop().create_future()
             self._orders[number] = future
             try:
-                socket.send_fds(self._channel, [json.dumps(order).encode()], list(standard))
+                socket.send_fds(self._channel, [json.dumps(order).encode()], list(given))
                 async with asyncio.timeout(ANSWER):
                     return await asyncio.shield(future)
             except asyncio.CancelledError:

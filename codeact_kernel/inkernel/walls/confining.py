@@ -52,6 +52,8 @@ def confine(spec: dict[str, Any]) -> None:
     if whole["uid"] is not None:
         privileges.become(whole["uid"], whole["gid"])
     privileges.empty_capabilities()
+    if whole["cwd"] is not None:
+        _go_to(whole["cwd"])
     if whole["landlock"] is not None:
         no_inet = whole["seccomp"] is not None and filtering.kind_of(whole["seccomp"]) == "unix"
         landlock.restrict(whole["landlock"], tcp_is_held=no_inet)
@@ -59,6 +61,8 @@ def confine(spec: dict[str, Any]) -> None:
         filtering.install(instructions)
     if whole["uid"] is not None:
         privileges.allow_debugging()
+    if whole["relay"] is not None:
+        _relay(whole["relay"])
 
 
 def enter(spec: dict[str, Any]) -> None:
@@ -83,6 +87,24 @@ def _enter(part: dict[str, Any]) -> None:
     from .entering import enter
 
     enter(**part)
+
+
+def _go_to(folder: str) -> None:
+    # Not before: what was entered may have put another folder in its place.
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise CannotConfine(f"{folder} cannot be entered: {error.strerror}") from error
+
+
+def _relay(part: dict[str, Any]) -> None:
+    # After the walls: it is behind them, too.
+    from .relaying import start
+
+    try:
+        start(part["port"], part["socket"])
+    except OSError as error:
+        raise CannotConfine(f"nothing can be passed on from port {part['port']}: {error.strerror}") from error
 
 
 def _close(descriptor: int) -> None:

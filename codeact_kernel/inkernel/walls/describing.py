@@ -11,7 +11,9 @@ misspelt would be one that is not applied: it is refused.
       "uid": null or N, "gid": null or N,      both or none
       "landlock": null or {"read": [PATH, …], "write": [PATH, …], "devices": [PATH, …], "network": false},
       "seccomp": null or {"network": false, "inet": true, "unix": true},
-      "close": [descriptors to close]
+      "close": [descriptors to close],
+      "cwd": null or PATH,      where to go
+      "relay": null or {"port": N, "socket": PATH}      what comes to that port of the loopback goes to the socket
     }
 
 Every part may be missing: it is as here, or null where it can be, or empty. Paths are absolute.
@@ -43,7 +45,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
     """
     whole = _parts(
         spec, "", enter=None, limits={}, oom_score_adj=None, session=False, uid=None, gid=None, landlock=None,
-        seccomp=None, close=[],
+        seccomp=None, close=[], cwd=None, relay=None,
     )  # fmt: skip
     whole["enter"] = _enter(whole["enter"])
     whole["limits"] = _limits(whole["limits"])
@@ -56,6 +58,12 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
         raise CannotConfine("the description has one of uid and gid; it needs both or none")
     if whole["uid"] is not None:
         _identity(whole, "")
+    if whole["relay"] is not None:
+        relay = _parts(whole["relay"], "relay", port=None, socket=None)
+        _number(relay["port"], "relay.port", 1, 65535)
+        _paths([relay["socket"]], "relay.socket")
+    if whole["cwd"] is not None:
+        _paths([whole["cwd"]], "cwd")
     for descriptor in _list(whole["close"], "close"):
         _number(descriptor, "close", 0, 1 << 30)
     return whole

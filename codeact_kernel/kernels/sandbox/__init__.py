@@ -1,0 +1,31 @@
+"""Walls round a kernel: which can be had, and how a process gets behind them.
+
+Comes in: what the user wants. Goes out: a `Sandbox` for a run, and of it a `Cell` for each kernel.
+"""
+
+from __future__ import annotations
+
+from codeact_kernel.kernels.sandbox.cell import PROXY, Cell, own_folder
+from codeact_kernel.kernels.sandbox.choose import Sandbox, choose_sandbox
+from codeact_kernel.kernels.sandbox.holder import children, spawning
+from codeact_kernel.kernels.sandbox.proxy import Proxy, Told
+from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings, weaker
+from codeact_kernel.kernels.sandbox.telling import told, told_model
+
+__all__ = [
+    "AUTO",
+    "MODES",
+    "PROXY",
+    "Cell",
+    "Proxy",
+    "Sandbox",
+    "SandboxSettings",
+    "Told",
+    "children",
+    "choose_sandbox",
+    "own_folder",
+    "spawning",
+    "told",
+    "told_model",
+    "weaker",
+]

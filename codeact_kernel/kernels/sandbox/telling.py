@@ -1,0 +1,80 @@
+"""What a run is told of its sandbox: in one line, what it does not hold.
+
+Comes in: the sandbox. Goes out: a line for people, and one for the model.
+"""
+
+from __future__ import annotations
+
+from codeact_kernel.kernels.sandbox.choose import Sandbox
+
+_NONE = "blocks run as you: they can read and change your files, use the network and end your processes"
+_OPEN = {
+    "limits": (
+        "your files",
+        "your other processes",
+        "the network",
+    ),
+    "landlock": (
+        "permissions of files of the same user",
+        "names of other processes",
+        "shared memory (/dev/shm)",
+    ),
+    "bwrap": (),
+}
+"""What a mode leaves open."""
+_OWN_USER = {"your files", "your other processes", "permissions of files of the same user"}
+"""What of that is closed where a kernel runs as a user of its own."""
+_ALWAYS = "the disk below the workspace"
+
+
+def told(sandbox: Sandbox | None) -> str:
+    """Tell a person.
+
+    Args:
+        sandbox: The run's; None for none.
+    """
+    if sandbox is None:
+        return f"sandbox: NONE. {_NONE[0].upper()}{_NONE[1:]}"
+    open_to = [
+        *_net(sandbox),
+        *(part for part in _OPEN[sandbox.mode] if not _is_closed(part, sandbox)),
+        _ALWAYS,
+    ]
+    text = f"sandbox: {sandbox.mode}{', a user of its own' * sandbox.own_uid}; not held: {', '.join(open_to)}"
+    if sandbox.mode == "limits" and not sandbox.own_uid:
+        text = f"sandbox: limits, which is NO boundary against code that means harm; not held: {', '.join(open_to)}"
+    stronger = [f"{mode}: {why}" for mode, why in sandbox.not_had]
+    if sandbox.shared_uid:
+        stronger.append(f"a user of its own: {sandbox.shared_uid}")
+    return text + (f" (not to be had here: {'; '.join(stronger)})" if stronger else "")
+
+
+def told_model(sandbox: Sandbox | None) -> str:
+    """Tell the model what its code cannot do.
+
+    Args:
+        sandbox: The run's; None for none.
+    """
+    if sandbox is None or sandbox.mode == "limits":
+        return ""
+    settings, temporary = (
+        sandbox.settings,
+        "/tmp" if sandbox.mode == "bwrap" else "the folder of the tempfile module",
+    )
+    network = "there is no network"
+    if settings.allow_net:
+        network = "the network is open"
+    elif settings.allow_hosts:
+        network = f"of the network only {', '.join(settings.allow_hosts)} can be reached, over HTTP(S)"
+    return f"Your kernel runs in a sandbox: only the working directory and {temporary} can be written, and {network}."
+
+
+def _net(sandbox: Sandbox) -> list[str]:
+    settings = sandbox.settings
+    if settings.allow_net:
+        return ["the network, which you have allowed"] if sandbox.mode != "limits" else []
+    return [f"what goes to {', '.join(settings.allow_hosts)}"] if settings.allow_hosts else []
+
+
+def _is_closed(part: str, sandbox: Sandbox) -> bool:
+    return sandbox.own_uid and part in _OWN_USER

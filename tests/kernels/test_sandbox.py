@@ -1,0 +1,226 @@
+"""Kernels behind walls: they work as others do, in every mode and however they are started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+from sources import alive, until
+
+from codeact_kernel.errors import KernelDied
+from codeact_kernel.kernels import (
+    Kernel,
+    KernelSettings,
+    KernelSource,
+    SandboxSettings,
+    choose,
+    choose_sandbox,
+)
+from codeact_kernel.kernels.host import environment_of
+from codeact_kernel.kernels.sandbox import AUTO
+
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are for Linux"),
+]
+MODES = ("limits", "landlock", "bwrap")
+WAYS = [(mode, way) for mode in MODES for way in ("spawned", "forked")]
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def open_walled(workspace, bench_of):
+    """Starts a kernel in a mode; it lives as long as the test."""
+    async with KernelSource(ready=0) as source:
+        kernels = []
+
+        async def start(mode, way="spawned", serve=None, tools=None, **wanted):
+            launch = await choose()
+            env = environment_of(launch, KernelSettings())
+            sandbox = await choose_sandbox(SandboxSettings(mode, **wanted), launch, workspace.resolve(), env)
+            settings = KernelSettings(cwd=workspace, sandbox=sandbox)
+            if way == "forked":
+                kernel = await source.take(settings, serve, tools)
+            else:
+                kernel = Kernel(settings, serve, tools)
+                await kernel.start(launch)
+            kernels.append(kernel)
+            return bench_of(kernel)
+
+        yield start
+        for kernel in kernels:
+            await kernel.__aexit__(None, None, None)
+
+
+@pytest.mark.parametrize(("mode", "way"), WAYS)
+async def test_blocks_children_pools_and_tools_work_behind_walls(open_walled, workspace, mode, way):
+    async def serve(name, args, kwargs, msg_id, back):
+        return [name, *args, *kwargs.values()]
+
+    about = {"name": "tool", "called": "tool", "signature": "(x)", "doc": "", "async": False, "files": []}
+    bench = await open_walled(mode, way, serve, [about])
+    block = await bench.run(
+        "import getpass, os, subprocess, tempfile\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "import multiprocessing\n"
+        "open('made', 'w').write('by a block')\n"
+        "print(os.getcwd(), getpass.getuser(), tool(7))\n"
+        "print(subprocess.run('echo $((6 * 7))', shell=True, capture_output=True, text=True).stdout.strip())\n"
+        "with ProcessPoolExecutor(2, multiprocessing.get_context('fork')) as pool:\n"
+        "    print(list(pool.map(len, ['ab', 'c'])))\n"
+        "with tempfile.TemporaryFile() as file: file.write(b'x')\n"
+        "import sqlite3, ssl\n"
+        "print(sqlite3.connect('data.db').execute('select 1').fetchone())\n"
+        "ssl.create_default_context()"
+    )
+    assert block.text == f"{workspace.resolve()} {block_user()} ['tool', 7]\n42\n[2, 1]\n(1,)\n", block.text
+    made = workspace / "made"
+    assert made.read_text() == "by a block"
+    # Whatever user the kernel is, what it makes is the workspace's owner's.
+    assert made.stat().st_uid == workspace.stat().st_uid
+
+
+def block_user():
+    import getpass
+
+    return getpass.getuser() if os.geteuid() else "kernel"
+
+
+@pytest.mark.parametrize(("mode", "way"), WAYS)
+async def test_an_interrupt_ends_the_block_it_names_and_the_names_stay(open_walled, mode, way):
+    bench = await open_walled(mode, way)
+    await bench.run("kept = 1")
+    busy, task = bench.start("import time\nprint('in')\nwhile True: time.sleep(100)", id="busy")
+    await busy.running.wait()
+    begun = time.monotonic()
+    await bench.runner.interrupt("busy")
+    assert (await task).status == "error"
+    assert time.monotonic() - begun < 5
+    assert (await bench.run("print(kept)")).text == "1\n"
+
+
+@pytest.mark.parametrize(("mode", "way"), WAYS)
+async def test_a_signal_reaches_the_kernel_and_not_its_walls(open_walled, mode, way):
+    bench = await open_walled(mode, way)
+    await bench.run("kept = 1")
+    busy, task = bench.start("n = 0\nprint('in')\nwhile True: n += 1", id="busy")
+    await busy.running.wait()
+    await bench.kernel.interrupt_by_signal(bench.runner._sent["busy"].msg_id)
+    assert (await task).status == "error"
+    assert (await bench.run("print(kept)")).text == "1\n"
+
+
+@pytest.mark.parametrize(("mode", "way"), WAYS)
+async def test_after_a_death_the_next_kernel_is_behind_the_same_walls(open_walled, mode, way):
+    bench = await open_walled(mode, way)
+    first = (await bench.run("import os\nprint(os.getuid(), os.access('/', os.W_OK))")).text
+    with pytest.raises(KernelDied, match="SIGKILL"):
+        await bench.run("os.kill(os.getpid(), 9)")
+    again = (await bench.run("import os\nprint(os.getuid(), os.access('/', os.W_OK))")).text
+    assert again.split()[1] == first.split()[1] == "False"
+    if os.geteuid() == 0:
+        assert int(again.split()[0]) >= 1_900_000_000
+
+
+@pytest.mark.parametrize(("mode", "way"), WAYS)
+async def test_a_child_in_a_session_of_its_own_ends_with_the_kernel(open_walled, mode, way):
+    bench = await open_walled(mode, way)
+    name = f"sleep-{os.getpid()}-{time.monotonic_ns()}"
+    await bench.run(
+        "import os, subprocess, sys\n"
+        f"subprocess.Popen(['setsid', 'sh', '-c', 'sleep 1000 # {name}'], start_new_session=True)\n"
+        "import time; time.sleep(0.2)"
+    )
+    found = [p for p in psutil.process_iter(["cmdline"]) if name in " ".join(p.info["cmdline"] or [])]
+    assert found
+    await bench.kernel.kill("was ended by the test")
+    await until(lambda: not any(alive(process.pid) for process in found))
+
+
+@pytest.mark.parametrize(("mode", "way"), WAYS)
+async def test_a_processs_memory_has_an_end(open_walled, mode, way):
+    bench = await open_walled(mode, way)
+    limit = await bench.run("import resource\nprint(resource.getrlimit(resource.RLIMIT_DATA))")
+    soft, hard = eval(limit.text)
+    assert 0 < soft == hard < psutil.virtual_memory().total
+    block = await bench.run("too_much = bytearray(10**12)")
+    assert block.status == "error"
+    assert "MemoryError" in block.error
+
+
+@pytest.mark.parametrize("way", ["spawned", "forked"])
+async def test_what_a_kernel_writes_is_watched(open_walled, workspace, way):
+    bench = await open_walled("bwrap", way, max_growth=20_000_000)
+    begun = time.monotonic()
+    with pytest.raises(KernelDied, match="more than the 20 MB of max_growth"):
+        await bench.run(
+            "import time\n"
+            "with open('big', 'wb') as file:\n"
+            "    while True: file.write(b'x' * 1_000_000); file.flush(); time.sleep(0.01)"
+        )
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize("way", ["spawned", "forked"])
+async def test_temporary_files_of_the_sandbox_have_an_end(open_walled, way):
+    bench = await open_walled("bwrap", way, max_tmp=10_000_000)
+    block = await bench.run(
+        "for place in ('/tmp', '/dev/shm'):\n"
+        "    try: open(place + '/big', 'wb').write(b'x' * 20_000_000)\n"
+        "    except OSError as error: print(error.strerror)"
+    )
+    assert block.text == "No space left on device\n" * 2
+
+
+@pytest.mark.parametrize("way", ["spawned", "forked"])
+async def test_a_killed_host_side_leaves_no_process_behind(open_walled, way):
+    bench = await open_walled("bwrap", way)
+    process = bench.kernel.process
+    inner = process.kernel_pid
+    os.kill(process.pid, signal.SIGKILL)
+    await until(lambda: not alive(inner))
+
+
+async def test_the_environment_running_git_hooks_and_records_cannot_be_changed(open_walled, workspace):
+    for name in (".git/hooks/pre-commit", ".git/config", "codeact.toml", ".codeact/runs/x"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("mine")
+    bench = await open_walled("bwrap")
+    block = await bench.run(
+        "import os\n"
+        "for name in ('.git/hooks/pre-commit', '.git/hooks/new', '.git/config', 'codeact.toml', '.codeact/runs/x'):\n"
+        "    try: open(name, 'w'); print('changed', name)\n"
+        "    except OSError: pass\n"
+        "for name in ('.git/hooks', '.codeact'):\n"
+        "    try: os.rename(name, 'away'); print('moved', name)\n"
+        "    except OSError: pass\n"
+        "open('.git/other', 'w').close(); print('done')"
+    )
+    assert block.text == "done\n"
+
+
+async def test_two_kernels_of_one_run_cannot_reach_each_others_files(open_walled):
+    one, other = await open_walled("bwrap", "forked"), await open_walled("bwrap", "forked")
+    there = other.kernel.process.folder
+    block = await one.run(
+        f"import os\nthere = {str(there)!r}\n"
+        "for path in (there, there + '/kernel.json', there + '/own'): print(os.path.exists(path))"
+    )
+    assert block.text == "False\n" * 3
+
+
+async def test_auto_takes_the_strongest_and_says_what_it_leaves_open(workspace):
+    launch = await choose()
+    sandbox = await choose_sandbox(SandboxSettings(AUTO), launch, workspace.resolve(), {})
+    assert sandbox is not None
+    assert sandbox.mode == "bwrap"
