@@ -88,6 +88,10 @@ class RunStarted:
     """Which kernel it has, in words ("Python 3.11.7, ipykernel 7.4.0")."""
     approve: str = ""
     """The mode of approval; what that alone lets pass has no `Decided`, where it is a call."""
+    sandbox: str = "none"
+    """What that is walled in by."""
+    about_sandbox: str = ""
+    """What this does not hold, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.discretion import host_mask
 from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
+from codeact_kernel.agent.housing import house
 from codeact_kernel.agent.inbox import SETTLE
 from codeact_kernel.agent.notebook import approve_in_notebook
 from codeact_kernel.agent.options import Options
@@ -40,6 +41,7 @@ __all__ = [
     "approve_in_notebook",
     "block_methods",
     "host_mask",
+    "house",
     "load_settings",
     "make_gate",
     "make_server",

@@ -41,6 +41,7 @@ from codeact_kernel.events import (
     StopReason,
     TurnStarted,
 )
+from codeact_kernel.kernels import told
 from codeact_kernel.messages import Usage
 from codeact_kernel.policy import Audit
 from codeact_kernel.runfiles import Folder
@@ -322,6 +323,8 @@ class Agent(Options):
             time.time(),
             parts.kernel.description,
             parts.mode,
+            "none" if parts.sandbox is None else parts.sandbox.mode,
+            told(parts.sandbox),
         )
         self._emit(started)
 

@@ -18,6 +18,7 @@ from codeact_kernel.agent.context import Context
 from codeact_kernel.agent.delegation import Delegation
 from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain
+from codeact_kernel.agent.housing import house
 from codeact_kernel.agent.inbox import Inbox
 from codeact_kernel.agent.kin import Kin, Tree
 from codeact_kernel.agent.launcher import Launcher
@@ -30,13 +31,13 @@ from codeact_kernel.agent.seeing import open_vision
 from codeact_kernel.agent.serving import answering, make_server, own_methods
 from codeact_kernel.agent.subagents import Subagents
 from codeact_kernel.agent.workspace import seed_files
-from codeact_kernel.allowance import Allowance
+from codeact_kernel.allowance import ANY_HOST, Allowance
 from codeact_kernel.blocks import AgentBlock, CodeBlock
 from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import Event, KernelEnded
-from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, compiles
+from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, Sandbox, compiles
 from codeact_kernel.masking import Mask
 from codeact_kernel.model import ModelSettings
 from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
@@ -82,6 +83,7 @@ class Parts:
     workspace: Path
     model: Model
     kernel: Kernel
+    sandbox: Sandbox | None
     supervisor: Supervisor
     context: Context
     loop: Loop
@@ -141,9 +143,10 @@ async def assemble(
     server = make_server(catalogue, methods, options, settings, hooks, kin.tree.calls, emit, doors, audited)
     serve = answering(server, lambda: runner, mask)
     described = catalogue.describe_all()
-    who, kernel_settings = (kin.number, kin.name), wanted_kernel(options, wanted)
+    who, kernel_settings = (kin.number, kin.name), wanted_kernel(options, wanted, kin.tree.sandbox)
     if kin.depth == 0:
         kernel = Kernel(kernel_settings, serve, described, remind, who)
+        await kernel.start(kin.tree.launch)
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)
     kernel.on_death = lambda death: emit(KernelEnded(death.message, death.returncode, time.time()))
@@ -163,7 +166,7 @@ async def assemble(
     # Small models write blocks reliably only when they have seen some.
     is_small = model_settings is not None and model_settings.kind == "local"
     talk = codec(wanted.protocol, agents=kernel.ours and kin.may_delegate, examples=is_small)
-    system = write_prompt(options, wanted, kernel, kin)
+    system = write_prompt(options, wanted, kernel, kin, kin.tree.sandbox)
     context = Context(
         transcript,
         talk,
@@ -193,7 +196,16 @@ async def assemble(
     stack.callback(kin.tree.homes.pop, kin.number)
     methods |= delegation.methods | own_methods(supervisor, kernel, context)
     return Parts(
-        settings, wanted.workspace, model, kernel, supervisor, context, loop, delegation, kin.tree.gate.mode
+        settings,
+        wanted.workspace,
+        model,
+        kernel,
+        kin.tree.sandbox,
+        supervisor,
+        context,
+        loop,
+        delegation,
+        kin.tree.gate.mode,
     )
 
 
@@ -202,12 +214,13 @@ def _counter(model: Model, settings: ModelSettings | None) -> Counter:
     return Counter(model.name, encoding, models_dir() / VOCABULARY_FOLDER)
 
 
-def wanted_kernel(options: Options, wanted: Plan) -> KernelSettings:
+def wanted_kernel(options: Options, wanted: Plan, sandbox: Sandbox | None) -> KernelSettings:
     """The kernel that is wanted.
 
     Args:
         options: What the caller wants.
         wanted: What of it is settled.
+        sandbox: What it is walled in by; None for nothing.
     """
     return KernelSettings(
         kernel=options.kernel,
@@ -217,15 +230,29 @@ def wanted_kernel(options: Options, wanted: Plan) -> KernelSettings:
         env=(*wanted.settings.env, *options.env),
         max_memory=wanted.max_memory,
         max_result=wanted.settings.max_result,
+        sandbox=sandbox,
     )
 
 
 async def _root(options: Options, wanted: Plan, stack: AsyncExitStack, relations: Relations) -> Kin:
-    settings = wanted.settings
+    settings, (launch, sandbox) = wanted.settings, await house(options, wanted)
     source = await stack.enter_async_context(KernelSource(settings.ready_kernels))
     limits = settings.max_agents, settings.max_agent_depth
     gate = make_gate(options, settings, wanted.workspace)
-    tree = Tree(*limits, source, gate, relations.mask, relations.audit)
+    tree = Tree(*limits, source, launch, sandbox, gate, relations.mask, relations.audit)
     stack.callback(tree.close)
     tools = frozenset([*wanted.tools, *(of_set.name for of_set in wanted.sets)])
-    return Kin(tree, tree.number(), allowance=Allowance(workspace=str(wanted.workspace), tools=tools))
+    allowance = Allowance(
+        sandbox="none" if sandbox is None else sandbox.mode,
+        workspace=str(wanted.workspace),
+        network=_network(sandbox),
+        tools=tools,
+    )
+    return Kin(tree, tree.number(), allowance=allowance)
+
+
+def _network(sandbox: Sandbox | None) -> frozenset[str]:
+    """The hosts that code behind a sandbox reaches."""
+    if sandbox is None or sandbox.mode == "limits" or sandbox.settings.allow_net:
+        return frozenset((ANY_HOST,))
+    return frozenset(sandbox.settings.allow_hosts)

@@ -66,6 +66,18 @@ class Settings:
     """Modules that are imported once and shared by the kernels of sub-agents."""
     ready_kernels: int = 1
     """Kernels for sub-agents that are started before they are asked for, from the first one on."""
+    sandbox: str = "auto"
+    """What blocks are walled in by: "auto", "none", "limits", "landlock" or "bwrap"."""
+    sandbox_min: str | None = None
+    """What "auto" must at least come to."""
+    allow_net: bool = False
+    """Whether blocks may use the network."""
+    allow_hosts: tuple[str, ...] = ()
+    """Hosts that blocks may reach over HTTP and HTTPS."""
+    max_file: int = 16_000_000_000
+    """Bytes of one file that blocks write."""
+    max_growth: int = 20_000_000_000
+    """Bytes by which the workspace may grow while a kernel lives; past them it is ended."""
     env: tuple[str, ...] = ()
     """Variables of the host that blocks may see."""
     tools: tuple[str, ...] = ()
@@ -106,6 +118,12 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "max_agent_depth": (int, "a whole number"),
     "preload": (list, "a list of modules"),
     "ready_kernels": (int, "a whole number"),
+    "sandbox": (str, "a text"),
+    "sandbox_min": (str, "a text"),
+    "allow_net": (bool, "true or false"),
+    "allow_hosts": (list, "a list of hosts"),
+    "max_file": ((str, int), 'a size such as "1GB"'),
+    "max_growth": ((str, int), 'a size such as "20GB"'),
     "env": (list, "a list of names"),
     "tools": (list, "a list of modules or files"),
     "audit": (str, '"strict", "lenient" or "off"'),
@@ -179,7 +197,7 @@ def _value(path: Path, key: str, value: Any) -> Any:
         raise ConfigError(f"{path}: {key} is {value!r}; it takes {words}")
     if key in ("block_timeout", "max_time"):
         return _duration(path, key, value)
-    if key in ("max_memory", "max_result"):
+    if key in ("max_memory", "max_result", "max_file", "max_growth"):
         return _size(path, key, value)
     if isinstance(value, list):
         if not all(isinstance(item, str) for item in value):

@@ -20,6 +20,7 @@ from codeact_kernel.agent.parcels import Seeds
 from codeact_kernel.agent.subagents import Subagents
 from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, parse_duration
 from codeact_kernel.errors import KernelError, ToolError
+from codeact_kernel.kernels import Mailbox
 from codeact_kernel.supervisor import Supervisor
 from codeact_kernel.tools import caller
 
@@ -117,7 +118,7 @@ class Delegation:
         finally:
             del self._callers[job_id]
             self._ended.pop(job_id, None)
-        said = self._subagents.said_by(job_id)
+        said = self._delivered(self._subagents.said_by(job_id))
         return {"name": job_id, "status": result.status, "message": result.outcome.error or "", **said}
 
     async def agents(self) -> list[dict[str, Any]]:
@@ -142,7 +143,11 @@ class Delegation:
 
     async def result(self, name: str) -> dict[str, Any]:
         """What a sub-agent has come to."""
-        return self._subagents.result(name)
+        return self._delivered(self._subagents.result(name))
+
+    def _delivered(self, said: dict[str, Any]) -> dict[str, Any]:
+        """What a sub-agent has come to, with its parcel where this agent's kernel can reach it."""
+        return said if said["file"] is None else {**said, "file": self._mail.put(said["file"])}
 
     async def parcel(self, to: Any = None) -> dict[str, Any]:
         """Where values can be put for another kernel, and what this agent may not do and that one may.
@@ -157,7 +162,7 @@ class Delegation:
             lacks = self._kin.allowance.lacks(self._kin.parent.allowance)
         else:
             lacks = () if to is None else self._kin.allowance.lacks(self._home(to)._kin.allowance)
-        return {"file": self._kin.tree.parcel(self._kin), "lacks": list(lacks)}
+        return {"file": self._mail.place(self._kin.tree.parcel(self._kin)), "lacks": list(lacks)}
 
     async def return_value(self, parcel: str) -> None:
         """Hand a parcel to the parent."""
@@ -165,11 +170,20 @@ class Delegation:
             raise ToolError(_NOBODY)
         self._kin.hand_back(self._own(parcel))
 
+    @property
+    def _mail(self) -> Mailbox:
+        return self._subagents.runner.kernel.mail
+
     def _own(self, parcel: Any) -> str:
-        """A parcel of this agent's own: what a kernel says may be anything, and is made code or a path of."""
-        if not self._kin.tree.is_parcel(parcel, self._kin):
-            raise ToolError("this is no parcel of yours")
-        return str(parcel)
+        """Take a parcel of this agent's own: what a kernel says may be anything, and is made code or a path of."""
+        try:
+            if (name := self._mail.name_of(parcel)) is None:
+                raise ValueError(parcel)
+            file = self._kin.tree.parcel_named(name, self._kin)
+            self._mail.collect(file)
+        except (OSError, ValueError):
+            raise ToolError("this is no parcel of yours") from None
+        return file
 
     def _seeds(self, parcel: Any, note: Any) -> Seeds:
         try:
@@ -205,7 +219,9 @@ class Delegation:
             asked = self._own(asked)
         place: Lane = lane if lane in ("async", "worker") else "main"  # type: ignore[assignment]
         file = await home.serve(self._kin, number, name, asked, place, self._waiting(caller()))
-        return {"file": file, "data": bool(home._kin.allowance.lacks(self._kin.allowance))}
+        delivered = self._mail.put(file)
+        os.unlink(file)  # noqa: PTH108
+        return {"file": delivered, "data": bool(home._kin.allowance.lacks(self._kin.allowance))}
 
     def _waiting(self, by: str | None) -> tuple[int, ...]:
         """The agents, by number, whose main lanes wait for what a block or a call calls."""
@@ -238,14 +254,15 @@ class Delegation:
             waiting = (*waiting, self._kin.number)
         mine, theirs = self._kin.allowance, who.allowance
         file = self._kin.tree.parcel(self._kin)
-        answer = {"file": file, "lacks": list(mine.lacks(theirs))}
+        answer = {"file": self._mail.place(file), "lacks": list(mine.lacks(theirs))}
+        given = None if asked is None else self._mail.put(asked)
         called = (
             "await get_ipython().kernel.family.aserve"
             if lane == "async"
             else "get_ipython().kernel.family.serve"
         )
         data = bool(theirs.lacks(mine))
-        code = f"{called}({number!r}, {name!r}, {asked!r}, {answer!r}, data={data!r})"
+        code = f"{called}({number!r}, {name!r}, {given!r}, {answer!r}, data={data!r})"
         job = Job(f"{who.name} {name} {next(self._numbers)}", CodeBlock(code, after=(), lane=lane), 0)
         self._serving[job.id] = waiting
         try:
@@ -259,6 +276,10 @@ class Delegation:
                     os.unlink(asked)  # noqa: PTH108
         if outcome.status != "ok":
             raise ToolError(f"the call was ended in {self._kin.name}'s kernel: {outcome.error}")
+        try:
+            self._mail.collect(file)
+        except OSError as error:
+            raise ToolError(f"the answer of {self._kin.name}'s kernel cannot be had: {error}") from None
         return file
 
     def _check_that_main_does_not_wait(self, who: Kin, waiting: tuple[int, ...]) -> None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codeact_kernel.allowance import Allowance
-from codeact_kernel.kernels import KernelSource, make_folder, remove_folder
+from codeact_kernel.kernels import KernelSource, Launch, Sandbox, make_folder, remove_folder
 from codeact_kernel.masking import Mask
 from codeact_kernel.policy import Audit, Gate
 from codeact_kernel.runfiles import Folder
@@ -43,23 +42,37 @@ class Tree:
         max_agents: Sub-agents that are alive at once, in all.
         max_depth: Levels of sub-agents below the root.
         source: Where their kernels come from.
+        launch: How those are started.
+        sandbox: What each of them is walled in by; None for nothing.
         gate: Decides what their blocks may do.
         mask: Knows the secrets that none of them tells.
         audit: What all of them do.
     """
 
     def __init__(
-        self, max_agents: int, max_depth: int, source: KernelSource, gate: Gate, mask: Mask, audit: Audit
+        self,
+        max_agents: int,
+        max_depth: int,
+        source: KernelSource,
+        launch: Launch,
+        sandbox: Sandbox | None,
+        gate: Gate,
+        mask: Mask,
+        audit: Audit,
     ) -> None:
         self.gate = gate
         self.mask = mask
         self.audit = audit
         self.max_depth = max_depth
         self.source = source
+        self.launch = launch
+        self.sandbox = sandbox
         self._max_agents = max_agents
         self._alive = 0
         self._numbers = itertools.count(1)
         self._folder: Path | None = None
+        self._promised: set[tuple[int, int]] = set()
+        """Parcels that were not collected yet: their numbers, and their makers'."""
         self.starting = asyncio.Semaphore(os.cpu_count() or 2)
         """Held by who starts a kernel: more at once than there are cores make all of them late."""
         self.calls = CallCount()
@@ -98,7 +111,7 @@ class Tree:
             self._alive -= 1
 
     def parcel(self, maker: Kin) -> str:
-        """A path for values on their way from one kernel to another. Each agent's lie in a folder of its own.
+        """A path for values on their way from one kernel to another, where only the host can reach them.
 
         Args:
             maker: Whose kernel will write it.
@@ -107,19 +120,25 @@ class Tree:
             self._folder = make_folder("ck-parcels-")
         folder = self._folder / str(maker.number)
         folder.mkdir(0o700, exist_ok=True)
-        return str(folder / str(next(self._numbers)))
+        number = next(self._numbers)
+        self._promised.add((number, maker.number))
+        return str(folder / str(number))
 
-    def is_parcel(self, path: Any, maker: Kin) -> bool:
-        """Whether something that a kernel has said is the path of a parcel of its own.
+    def parcel_named(self, name: str, maker: Kin) -> str:
+        """The path of a parcel that was promised to an agent, by its name.
 
         Args:
-            path: What it has said.
-            maker: Whose kernel it is.
+            name: Its name: a number.
+            maker: Whose kernel has written it.
+
+        Raises:
+            ValueError: If there was no such parcel.
         """
-        if self._folder is None or not isinstance(path, str):
-            return False
-        start = f"{self._folder / str(maker.number)}/"
-        return path.startswith(start) and re.fullmatch("[0-9]{1,18}", path[len(start) :]) is not None
+        if (int(name), maker.number) not in self._promised:
+            raise ValueError(f"no parcel {name} was promised to {maker.name}")
+        self._promised.discard((int(name), maker.number))
+        assert self._folder is not None
+        return str(self._folder / str(maker.number) / name)
 
     def close(self) -> None:
         """Remove the folder."""

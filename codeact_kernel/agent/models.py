@@ -76,7 +76,7 @@ class Models:
         self._emit = emit
         self._opened: dict[str, SharedModel] = {}
         self._seers: list[Model] = []
-        named = options.model
+        named = self._given = options.model
         self.settings: ModelSettings | None
         if named is None or isinstance(named, str):
             self.settings = resolve(named, self._aliases, self._base_url, default=settings.model)
@@ -127,7 +127,8 @@ class Models:
         if isinstance(named, SharedModel):
             return named
         if named is not None and not isinstance(named, str):
-            self._seers.append(DiscreetModel(named, self._mask))
+            # One that answers for itself, too, is one model, and closed once.
+            self._seers.append(self.model if named is self._given else DiscreetModel(named, self._mask))
             return SharedModel(self._seers[-1], None)
         wanted = resolve_vision(named, self.settings, self._aliases, self._base_url)
         if wanted is None:

@@ -62,6 +62,14 @@ class Options:
     """Names of the host's environment variables that blocks may see."""
     max_memory: str | int | None = None
     """What the kernel's processes may hold ("4GB", or bytes); past it they are ended. None takes the settings'."""
+    sandbox: str | None = None
+    """What blocks are walled in by: "auto", "none", "limits", "landlock" or "bwrap". None takes the settings'."""
+    sandbox_min: str | None = None
+    """What "auto" must at least come to. None takes the settings'."""
+    allow_net: bool = False
+    """Whether blocks may use the network."""
+    allow_hosts: Sequence[str] = ()
+    """Hosts that blocks may reach over HTTP and HTTPS; the rest of the network stays closed."""
     system: str | bool | None = None
     """A system prompt instead of ours; False for none."""
     output_type: Any = None

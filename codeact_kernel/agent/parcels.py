@@ -89,17 +89,20 @@ class Parcels:
         if bad:
             raise CannotSeed(f"namespace: {', '.join(bad)}: names only, separated by commas")
         file = self._kin.tree.parcel(self._kin)
+        mail = self._runner.kernel.mail
+        place = mail.place(file)
         given = ", ".join(f"{name}={name}" for name in dict.fromkeys(block.namespace))
         # As code of the same reply, so that it waits for the blocks that make these names, and is skipped with them.
-        code = f"get_ipython().kernel.family.pack({file!r}, {given})"
+        code = f"get_ipython().kernel.family.pack({place!r}, {given})"
         packing = Job(f"{job.id} namespace", CodeBlock(code, after=None), job.reply)
         outcome = await self._runner.aside(packing)
         if outcome.status != "ok":
             raise CannotSeed(f"namespace: {_last_line(outcome.error)}")
         try:
-            note = await asyncio.to_thread(read_note, file)
+            note = await asyncio.to_thread(read_note, place)
             if "error" in note:
                 raise CannotSeed(f"it was not started, because this cannot be passed:\n{note['error']}")
+            mail.collect(file)
             return Seeds.of(file, note)
         except (OSError, ValueError) as error:
             raise CannotSeed(f"namespace: what was packed cannot be read: {error}") from None
@@ -116,11 +119,15 @@ class Parcels:
             What there is to say of it.
         """
         name = job.name
-        # The note goes into a folder of this kernel's own: beside the parcel there may be a link.
-        beside = self._kin.tree.parcel(self._kin)
-        code = f"get_ipython().kernel.family.take({name!r}, {file!r}, {beside!r}, data={data!r})"
+        mail = self._runner.kernel.mail
+        beside = mail.place(self._kin.tree.parcel(self._kin))
         try:
+            code = (
+                f"get_ipython().kernel.family.take({name!r}, {mail.put(file)!r}, {beside!r}, data={data!r})"
+            )
             outcome = await self._runner.aside(Job(f"{job.id} result", CodeBlock(code, after=()), job.reply))
+        except OSError as error:
+            return f"what it handed back cannot be read here: {error}"
         except KernelError as error:
             outcome = Outcome("died", error=error.message)
         if outcome.status != "ok":

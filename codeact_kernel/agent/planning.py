@@ -19,6 +19,7 @@ from codeact_kernel.agent.gating import wanted_mode
 from codeact_kernel.agent.options import Options, Person
 from codeact_kernel.agent.seeing import blindness
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.kernels import SandboxSettings
 from codeact_kernel.masking import Mask
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.sizes import parse_size
@@ -36,6 +37,7 @@ class Plan:
     sets: tuple[Toolset, ...]
     answer_type: AnswerType | None
     max_memory: int | None
+    sandbox: SandboxSettings
     blind: str
     """Why blocks cannot ask about images; empty where they can."""
 
@@ -83,7 +85,17 @@ def plan(
     answer_type = AnswerType(options.output_type) if options.output_type is not None else None
     tools, max_memory = as_tools(functions), _max_memory(options, settings)
     blind = blindness(options, settings)
-    wanted = Plan(settings, protocol, workspace.resolve(), tools, sets, answer_type, max_memory, blind)
+    wanted = Plan(
+        settings,
+        protocol,
+        workspace.resolve(),
+        tools,
+        sets,
+        answer_type,
+        max_memory,
+        _sandbox(options, settings),
+        blind,
+    )
     as_tools(wanted.told)  # no tool may have the name of one of ours
     return wanted
 
@@ -106,6 +118,17 @@ def _servers(
             source, workspace=workspace, logs=logs, notice=notify, elicit=elicit, mask=mask
         )
     ]
+
+
+def _sandbox(options: Options, settings: Settings) -> SandboxSettings:
+    return SandboxSettings(
+        options.sandbox or settings.sandbox,
+        options.sandbox_min or settings.sandbox_min,
+        options.allow_net or settings.allow_net,
+        (*settings.allow_hosts, *options.allow_hosts),
+        max_file=settings.max_file,
+        max_growth=settings.max_growth,
+    )
 
 
 def _max_memory(options: Options, settings: Settings) -> int | None:

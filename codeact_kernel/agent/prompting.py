@@ -15,6 +15,7 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan
 from codeact_kernel.dialogue import Surroundings, system_prompt
 from codeact_kernel.inkernel import wire
+from codeact_kernel.kernels import Sandbox, told_model
 
 
 class Described(Protocol):
@@ -29,7 +30,13 @@ class Described(Protocol):
         """Whether it runs blocks side by side."""
 
 
-def write_prompt(options: Options, wanted: Plan, kernel: Described, kin: Kin | None = None) -> str | None:
+def write_prompt(
+    options: Options,
+    wanted: Plan,
+    kernel: Described,
+    kin: Kin | None = None,
+    sandbox: Sandbox | None = None,
+) -> str | None:
     """Write the system prompt of an agent.
 
     Args:
@@ -37,6 +44,7 @@ def write_prompt(options: Options, wanted: Plan, kernel: Described, kin: Kin | N
         wanted: What was settled.
         kernel: The kernel, or how it would be started (`kernels.choose`).
         kin: Its place among others; None for a root's.
+        sandbox: What its kernel is walled in by; None for nothing.
 
     Returns:
         The prompt, or None where the caller wants none.
@@ -59,6 +67,7 @@ def write_prompt(options: Options, wanted: Plan, kernel: Described, kin: Kin | N
         timeout=wanted.settings.block_timeout,
         agents=kernel.ours and depth < wanted.settings.max_agent_depth,
         is_sub=depth > 0,
+        walls=told_model(sandbox),
         more=more,
     )
     return system_prompt(around, wanted.protocol)  # type: ignore[arg-type]
@@ -74,6 +83,7 @@ def surroundings(
     timeout: float | None,
     agents: bool,
     is_sub: bool,
+    walls: str,
     more: str,
 ) -> Surroundings:
     """Gather what the prompt says of a run.
@@ -87,6 +97,7 @@ def surroundings(
         timeout: Seconds for a block that names no timeout; None for no limit.
         agents: Whether sub-agents can be started.
         is_sub: Whether another agent has started it.
+        walls: What its code cannot do; empty for nothing to say.
         more: What is added at the end.
     """
     return Surroundings(
@@ -99,5 +110,6 @@ def surroundings(
         timeout=timeout,
         agents=agents,
         is_sub=is_sub,
+        walls=walls,
         more=more,
     )

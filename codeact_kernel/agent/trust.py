@@ -17,13 +17,14 @@ from typing import Any
 import platformdirs
 
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.kernels import weaker
 from codeact_kernel.policy import Rules
 
 FREE = frozenset(("protocol", "reminder_tokens", "result_tokens", "tools_tokens"))
 """What every workspace may set: it costs nothing, and opens nothing."""
 LIMITS = frozenset({
     "block_timeout", "max_turns", "max_time", "max_calls", "max_calls_per_agent", "max_calls_per_block",
-    "max_memory", "max_agents", "max_agent_depth", "max_result", "ready_kernels",
+    "max_file", "max_growth", "max_memory", "max_agents", "max_agent_depth", "max_result", "ready_kernels",
 })  # fmt: skip
 """What every workspace may lower."""
 STRICTER = {"auto": ("ask", "rules", "deny-writes"), "ask": ("rules",), "rules": (), "deny-writes": ()}
@@ -73,13 +74,19 @@ def merged(
         elif key == "tool_limits":
             both = [before or {}, value]
             holds[key] = {name: min(of[name] for of in both if name in of) for of in both for name in of}
-        elif key == "approve" and (value == before or value in STRICTER[before or "auto"]):
+        elif key in ("sandbox_min", "approve") and _is_no_wider(key, value, before):
             holds[key] = value
         elif key == "rules" and not value.allow and value.defaults:
             holds[key] = value + mine.get("rules", Rules())
         else:
             wants[key] = value
     return holds, wants
+
+
+def _is_no_wider(key: str, value: str, before: str | None) -> bool:
+    if key == "sandbox_min":
+        return before is None or not weaker(value, before)
+    return value == before or value in STRICTER[before or "auto"]
 
 
 def trusting(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:

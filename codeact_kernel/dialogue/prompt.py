@@ -70,6 +70,8 @@ class Surroundings:
     """Whether sub-agents can be started."""
     is_sub: bool = False
     """Whether another agent has started this one."""
+    walls: str = ""
+    """What code in the kernel cannot do; empty for nothing to say."""
     more: str = ""
     """What the user adds to the prompt."""
 
@@ -104,6 +106,7 @@ def system_prompt(around: Surroundings, protocol: Protocol = "tags") -> str:
         "whole": parts["self_whole"] if around.own_kernel else "",
         "knowledge": parts["self_knowledge"] if around.own_kernel else "",
         "order": parts["side_by_side" if around.own_kernel else "one_at_a_time"],
+        "walls": f"\n{one_line(plain(around.walls), _GROUP)}" if around.walls else "",
         "directory": one_line(plain(around.directory), _LINE),
         "functions": "\n".join(functions),
         "groups": "\n".join(groups),

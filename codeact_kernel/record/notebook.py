@@ -92,6 +92,7 @@ def _about(transcript: Transcript) -> dict[str, Any]:
         run = transcript.runs[-1]
         start, end = run.start, run.end
         about |= {"run_id": start.run_id, "task": start.task, "model": start.model, "kernel": start.kernel}
+        about |= {"sandbox": start.sandbox}
         about |= {"system": start.system, "started": start.at, "turns": len(run.turns)}
         if end:
             about |= {"stop_reason": end.stop, "answer": end.answer, "message": end.message, "ended": end.at}

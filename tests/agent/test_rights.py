@@ -89,6 +89,7 @@ bridge = get_ipython().kernel.family._bridge
 place = bridge.call("self.parcel", ("parent",))
 """
 GUARD = "import os\nprint('owned:', [n for n in os.listdir('.') if 'OWNED' in n.upper()])"
+LOOK = f"try:\n    print(self.result('scout'))\nexcept Exception as error:\n    print('no:', error)\n{GUARD}"
 
 
 @pytest.mark.parametrize(
@@ -97,23 +98,40 @@ GUARD = "import os\nprint('owned:', [n for n in os.listdir('.') if 'OWNED' in n.
         pytest.param("get_ipython().kernel.family.write(place['file'], {'value': Exploit()})", id="a parcel of code"),
         pytest.param("open(place['file'], 'wb').write(pickle.dumps(Exploit()))", id="a bare pickle"),
         pytest.param("open(place['file'], 'wb').write(b'ckvalues' + b'\\xff' * 50)", id="rubbish"),
-        pytest.param("os.mkfifo(place['file'])", id="a pipe"),
-        pytest.param("os.symlink('/dev/zero', place['file'])", id="a link to what has no end"),
-        pytest.param("os.truncate(os.open(place['file'], os.O_CREAT | os.O_WRONLY), 2**42)", id="four terabytes"),
-        pytest.param("os.mkdir(place['file'])", id="a folder"),
-        pytest.param("pass", id="nothing"),
     ],
 )  # fmt: skip
 async def test_a_forged_parcel_is_an_error_and_runs_nothing(tmp_path, code):
     code = f"{FORGES}{code}\nbridge.call('self.return_value', (place['file'],))"
-    look = (
-        f"try:\n    print(self.result('scout'))\nexcept Exception as error:\n    print('no:', error)\n{GUARD}"
-    )
-    model, *_ = await hands_back(tmp_path, code, look)
+    model, *_ = await hands_back(tmp_path, code, LOOK)
     root = heard(model, "ROOT")
     assert "[what it handed back cannot be read here: " in root
     assert "no: " in root
     assert "owned: []" in root
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        pytest.param("os.mkfifo(place['file'])", "this is no parcel of yours", id="a pipe"),
+        pytest.param(
+            "os.symlink('/dev/zero', place['file'])",
+            "this is no parcel of yours",
+            id="a link to what has no end",
+        ),
+        pytest.param("os.mkdir(place['file'])", "this is no parcel of yours", id="a folder"),
+        pytest.param("pass", "this is no parcel of yours", id="nothing"),
+        pytest.param(
+            "os.truncate(os.open(place['file'], os.O_CREAT | os.O_WRONLY), 2**42)",
+            "File too large",
+            id="four terabytes",
+        ),
+    ],
+)
+async def test_what_is_no_file_is_not_taken_from_a_kernel(tmp_path, code, why):
+    code = f"{FORGES}{code}\nbridge.call('self.return_value', (place['file'],))"
+    model, *_ = await hands_back(tmp_path, code, LOOK)
+    assert why in heard(model, "SCOUT")
+    assert "owned: []" in heard(model, "ROOT")
 
 
 async def test_what_is_handed_to_the_host_is_a_parcel_of_ones_own_or_nothing(tmp_path):
