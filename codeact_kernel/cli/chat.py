@@ -54,6 +54,10 @@ def chat(
     max_calls: choices.MaxCalls = None,
     approve: choices.Approve = None,
     trust_workspace: choices.TrustWorkspace = False,
+    sandbox: choices.Sandbox = None,
+    sandbox_min: choices.SandboxMin = None,
+    allow_net: choices.AllowNet = False,
+    allow_host: choices.AllowHost = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -81,6 +85,10 @@ def chat(
         max_calls=max_calls,
         approve=approve,
         trust_workspace=trust_workspace,
+        sandbox=sandbox,
+        sandbox_min=sandbox_min,
+        allow_net=allow_net,
+        allow_host=allow_host,
     )
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     from codeact_kernel.cli.loop import in_loop

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,6 +110,27 @@ Env = Annotated[
         "given more than once.",
     ),
 ]
+Sandbox = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|none|limits|landlock|bwrap",
+        help="What blocks are walled in by: `auto` is the strongest that works here. One that is named and cannot be "
+        "had is an error. Else the settings, else auto.",
+    ),
+]
+SandboxMin = Annotated[
+    str | None,
+    typer.Option(metavar="MODE", help="What `--sandbox auto` must at least come to, or nothing runs."),
+]
+AllowNet = Annotated[bool, typer.Option("--allow-net", help="Let blocks use the network.")]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="H",
+        help="A host that blocks may reach over HTTP and HTTPS, while the rest of the network stays closed; "
+        "`*.example.org` means those below it. May be given more than once.",
+    ),
+]
 VisionModel = Annotated[
     str | None,
     typer.Option(
@@ -155,6 +178,10 @@ class Choices:
     max_calls: int | None = None
     approve: str | None = None
     trust_workspace: bool = False
+    sandbox: str | None = None
+    sandbox_min: str | None = None
+    allow_net: bool = False
+    allow_host: list[str] | None = None
 
     def agent_fields(self) -> dict[str, Any]:
         """The fields of an `Agent`, the settings among them, so that they are read once.
@@ -166,21 +193,22 @@ class Choices:
         from codeact_kernel.cli.trusting import read_settings
         from codeact_kernel.tools import load_tools
 
-        _importable_from_here()
         settings = read_settings(Path(self.workspace).expanduser(), self.trust_workspace)
         env = [*map(_variable, self.env or ())]
         seen = (*settings.env, *env)
+        with _importable_from_here():
+            tools = [
+                tool
+                for source in self.tools or ()
+                for tool in load_tools(source, self.workspace, seen, settings.search)
+            ]
         return {
             "model": self.model,
             "base_url": self.base_url,
             "protocol": self.protocol,
             "workspace": self.workspace,
             "run_dir": self.run_dir,
-            "tools": [
-                tool
-                for source in self.tools or ()
-                for tool in load_tools(source, self.workspace, seen, settings.search)
-            ],
+            "tools": tools,
             "kernel": self.kernel,
             "python": self.python,
             "vision": self.vision_model,
@@ -188,6 +216,10 @@ class Choices:
             "dry_run": self.dry_run,
             "max_calls": self.max_calls,
             "approve": self.approve,
+            "sandbox": self.sandbox,
+            "sandbox_min": self.sandbox_min,
+            "allow_net": self.allow_net,
+            "allow_hosts": tuple(self.allow_host or ()),
             "max_memory": read_size("--max-memory", self.max_memory),
             "env": env,
             "settings": settings,
@@ -241,11 +273,22 @@ def read_size(option: str, text: str | None) -> int | None:
         raise ConfigError(f"{option}: {error}") from error
 
 
-def _importable_from_here() -> None:
-    """Let `--tools my_tools` mean my_tools.py of the current folder, behind all that is installed."""
+@contextmanager
+def _importable_from_here() -> Iterator[None]:
+    """Let `--tools my_tools` mean my_tools.py of the current folder, behind all that is installed.
+
+    Only while tools are loaded: blocks may write into that folder, and what this process imports later, an optional
+    library say, must not come from there.
+    """
     here = os.getcwd()  # noqa: PTH109 - the module search path holds texts
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
+    if here in sys.path or "" in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def _variable(name: str) -> str:

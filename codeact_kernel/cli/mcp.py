@@ -55,6 +55,10 @@ def mcp(
     max_calls: choices.MaxCalls = None,
     approve: choices.Approve = None,
     trust_workspace: choices.TrustWorkspace = False,
+    sandbox: choices.Sandbox = None,
+    sandbox_min: choices.SandboxMin = None,
+    allow_net: choices.AllowNet = False,
+    allow_host: choices.AllowHost = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -79,6 +83,10 @@ def mcp(
         max_calls=max_calls,
         approve=approve,
         trust_workspace=trust_workspace,
+        sandbox=sandbox,
+        sandbox_min=sandbox_min,
+        allow_net=allow_net,
+        allow_host=allow_host,
     )
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.streams import own_stdout
@@ -91,8 +99,9 @@ def mcp(
         address = read_address(http)
 
         async def serve(signals: Signals) -> int:
-            opening = await _opening(chosen)
+            opening, walls = await _opening(chosen)
             server = HttpServer(*address, token or os.environ.get(TOKEN))
+            complain(walls)
             complain(f"serving at {server.url}")
             await _until_stopped(server.serve(opening), signals)
             return 0
@@ -111,7 +120,8 @@ def _on_stdio(chosen: Choices, out: TextIO) -> int:
         )
 
     async def serve(signals: Signals) -> int:
-        opening = await _opening(chosen)
+        opening, walls = await _opening(chosen)
+        complain(walls)
         with own_stdin() as fd:
             unbuffered = FileIO(out.fileno(), "wb", closefd=False)
             await _until_stopped(serve_stdio(opening, StdinLines(fd).read, unbuffered), signals)
@@ -120,20 +130,22 @@ def _on_stdio(chosen: Choices, out: TextIO) -> int:
     return in_loop(serve)
 
 
-async def _opening(chosen: Choices) -> Open:
-    """Check what can be checked before a client comes, and return what opens a namespace for one.
+async def _opening(chosen: Choices) -> tuple[Open, str]:
+    """Check what can be checked before a client comes.
+
+    Returns:
+        What opens a namespace for one, and what there is to say of its sandbox.
 
     Raises:
         ConfigError: If something is wrong.
     """
-    from codeact_kernel.agent import Options, plan
-    from codeact_kernel.kernels import choose
+    from codeact_kernel.agent import Options, house, plan
+    from codeact_kernel.kernels import told
     from codeact_kernel.mcpserver import open_session
 
     options = Options(**chosen.agent_fields() | {"person": None})
-    plan(options)
-    await choose(options.kernel, options.python)
-    return partial(open_session, options)
+    _, sandbox = await house(options, plan(options))
+    return partial(open_session, options), told(sandbox)
 
 
 async def _until_stopped(serving: Coroutine[Any, Any, None], signals: Signals) -> None:

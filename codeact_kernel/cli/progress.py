@@ -72,6 +72,7 @@ class Progress:
         self._written = 0
         self._turn = 0
         self._who = ""
+        self._walls = ""
         self._calls: Counter[str | None] = Counter()
 
     def __call__(self, event: Event) -> None:
@@ -79,6 +80,7 @@ class Progress:
         match event:
             case RunStarted():
                 self._tell_who(" · ".join(filter(None, (event.model, event.kernel))))
+                self._tell_sandbox(event)
             case TurnStarted():
                 self._tell_prose()
                 self._reader = self._codec.reader(lambda code: False)
@@ -136,6 +138,14 @@ class Progress:
         if who != self._who:
             self._who = who
             self._show(Text(clean(who), style="dim"))
+
+    def _tell_sandbox(self, event: RunStarted) -> None:
+        """Say once what blocks are walled in by, and what that leaves open."""
+        if event.about_sandbox not in ("", self._walls):
+            self._walls = event.about_sandbox
+            self._show(
+                Text(clean(event.about_sandbox), style="bold red" if event.sandbox == "none" else "dim")
+            )
 
     def _asking(self, mark: str, now: float) -> Text:
         waited = format_duration(now - (self._asked or now))

@@ -45,6 +45,10 @@ def run(
     max_calls: choices.MaxCalls = None,
     approve: choices.Approve = None,
     trust_workspace: choices.TrustWorkspace = False,
+    sandbox: choices.Sandbox = None,
+    sandbox_min: choices.SandboxMin = None,
+    allow_net: choices.AllowNet = False,
+    allow_host: choices.AllowHost = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -73,6 +77,10 @@ def run(
         max_calls=max_calls,
         approve=approve,
         trust_workspace=trust_workspace,
+        sandbox=sandbox,
+        sandbox_min=sandbox_min,
+        allow_net=allow_net,
+        allow_host=allow_host,
     )
     if show_prompt:
         return _show_prompt(chosen)
@@ -91,18 +99,17 @@ def _read_task(task: str | None) -> str:
 
 
 def _show_prompt(chosen: Choices) -> int:
-    from codeact_kernel.agent import Options, plan, write_prompt
+    from codeact_kernel.agent import Options, house, plan, write_prompt
     from codeact_kernel.cli.loop import Signals, in_loop
     from codeact_kernel.cli.streams import answers, masked
-    from codeact_kernel.kernels import choose
 
     with answers() as out:
         options = Options(**chosen.agent_fields())
         wanted = plan(options)
 
         async def show(_: Signals) -> int:
-            launch = await choose(chosen.kernel, chosen.python)
-            out.write(masked(write_prompt(options, wanted, launch) or ""))
+            launch, sandbox = await house(options, wanted)
+            out.write(masked(write_prompt(options, wanted, launch, sandbox=sandbox) or ""))
             return 0
 
         return in_loop(show)

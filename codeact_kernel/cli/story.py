@@ -40,7 +40,12 @@ class Story(LiveScreen):
         match event:
             case RunStarted():
                 self.show(Text(WHAT, style="bold"), Text())
-                for name, value in (("model", event.model), ("kernel", event.kernel), ("task", event.task)):
+                for name, value in (
+                    ("model", event.model),
+                    ("kernel", event.kernel),
+                    ("sandbox", event.sandbox),
+                    ("task", event.task),
+                ):
                     self.show(Text.assemble((f"{name:<8}", "dim"), clean(value)))
             case BlockQueued():
                 self.show(

@@ -16,6 +16,7 @@ from codeact_kernel.agent import (
     answering,
     block_methods,
     host_mask,
+    house,
     make_gate,
     make_server,
     plan,
@@ -89,14 +90,19 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
         doors,
     )
     serve = answering(server, lambda: runner, mask)
+    launch, sandbox = await house(options, wanted)
     kernel = Kernel(
-        wanted_kernel(options, wanted), serve, catalogue.describe_all(), lambda text: session.remind(text)
+        wanted_kernel(options, wanted, sandbox),
+        serve,
+        catalogue.describe_all(),
+        lambda text: session.remind(text),
     )
     count = Counter("", ENCODING, models_dir() / VOCABULARY_FOLDER).count
     session = Session(kernel, count, settings.result_tokens, Saver(wanted.workspace), client, mask=mask)
     async with AsyncExitStack() as stack:
         for of_set in wanted.sets:
             stack.push_async_callback(of_set.aclose)
+        await kernel.start(launch)
         runner = KernelRunner(await stack.enter_async_context(kernel))
         if not kernel.ours and (options.tools or wanted.sets):
             raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")

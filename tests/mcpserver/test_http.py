@@ -181,7 +181,8 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
         )
-        line = self.process.stderr.readline()
+        walls, line = self.process.stderr.readline(), self.process.stderr.readline()
+        assert walls.startswith("codeact: sandbox: ")
         assert line.startswith("codeact: serving at http://127.0.0.1:")
         self.url = line.split()[-1]
 
