@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from codeact_kernel.agent.serving import answering
 from codeact_kernel.blocks import CodeBlock, Job
@@ -93,13 +94,8 @@ async def host(
 
     doors = None if gate is None else Doors(gate, "the agent", emit)
     settled = None if audit is None else audit.settled
-    server = ToolServer(
-        Catalogue(as_tools([add, aadd])),
-        {},
-        emit,
-        audited=settled,
-        gate=None if doors is None else doors.call,
-    )
+    judging: dict[str, Any] = {} if doors is None else {"gate": doors.call, "passes": doors.passes}
+    server = ToolServer(Catalogue(as_tools([add, aadd])), {}, emit, audited=settled, **judging)
     serve = answering(server, lambda: runner)
     described = [made.describe() for made in as_tools([add, aadd]).values()]
     kernel = await stack.enter_async_context(Kernel(KernelSettings(cwd=folder), serve, described))

@@ -57,7 +57,16 @@ def make_server(
     quota = Quota(limits, count)
     after = hooks.after_tool_call if hooks.has("after_tool_call") else None
     return ToolServer(
-        catalogue, methods, emit, hooks.before_tool_call, after, quota, options.dry_run, audited, doors.call
+        catalogue,
+        methods,
+        emit,
+        hooks.before_tool_call,
+        after,
+        quota,
+        options.dry_run,
+        audited,
+        doors.call,
+        doors.passes,
     )
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import copy
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from codeact_kernel.approval import Answer, Call, Passed, Request
+from codeact_kernel.approval import Answer, Call, Passed, Request, ToolClass
 from codeact_kernel.blocks import Block, CodeBlock, Job, Outcome
 from codeact_kernel.errors import CodeactError, ToolError
 from codeact_kernel.events import ApprovalAsked, Decided
 from codeact_kernel.policy.gate import Gate, Ruling, standing
-from codeact_kernel.policy.subjects import Subject, of_block, of_call
+from codeact_kernel.policy.subjects import UNKNOWN, Subject, of_block, of_call
 from codeact_kernel.protocols import Observer
 
 _PASSED = Passed()
@@ -99,6 +99,16 @@ class Doors:
         except CodeactError as error:
             return Outcome("rejected", f"It did not run: {error.message}")
         return replace(job, block=block) if answer.allowed else _rejected(ruling, answer)
+
+    def passes(self, name: str, classes: tuple[ToolClass, ...], arguments: Iterable[str]) -> bool:
+        """Whether calls pass by the mode alone, whatever their arguments hold; said quickly, once one was judged.
+
+        Args:
+            name: The tool's full name.
+            classes: What a call does.
+            arguments: The names of its arguments.
+        """
+        return self._gate.lets_all(name, classes or UNKNOWN, arguments)
 
     # -- the second door ----------------------------------------------------------------------------------
 

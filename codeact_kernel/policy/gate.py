@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from codeact_kernel.approval import Answer, Approver, Mode, Request
+from codeact_kernel.approval import Answer, Approver, Mode, Request, ToolClass
 from codeact_kernel.errors import CodeactError
 from codeact_kernel.events import DecidedBy
 from codeact_kernel.policy.paths import Places
@@ -114,6 +114,17 @@ class Gate:
         if known.effect == "ask" and self.approver is None:
             return Ruling("deny", "nobody", known.why, known.reason)
         return known
+
+    def lets_all(self, name: str, classes: tuple[ToolClass, ...], arguments: Iterable[str]) -> bool:
+        """Whether the mode lets such calls pass, and no rule looks at what their arguments hold, as far as is known.
+
+        Args:
+            name: The tool's full name.
+            classes: What a call does.
+            arguments: The names of its arguments.
+        """
+        known = self._plain.get((name, classes, *arguments))
+        return known is not None and known.effect == "allow" and known.by == "mode"
 
     def is_plain(self, subject: Subject) -> bool:
         """Whether a subject that was judged is one of those whose arguments no rule looks at."""

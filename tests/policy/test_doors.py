@@ -302,3 +302,18 @@ async def test_always_is_not_offered_for_arguments_that_cannot_be_told_apart(hou
     for _ in range(2):
         await it.call("send", "write", what=object())
     assert [request.always for request in person.asked] == ["", ""]
+
+
+async def test_calls_that_only_the_mode_lets_pass_are_known_as_such_once_one_was_judged(house):
+    it = house("auto", 'deny = [{tool = "send", arguments = {to = "evil"}}]')
+    assert not it.doors.passes("look", ("read",), ["at"])
+    await it.call("look", "read", at="x")
+    await it.call("send", "write", to="x")
+    assert it.doors.passes("look", ("read",), ["at"])
+    assert not it.doors.passes("look", ("read",), ["at", "to"])
+    assert not it.doors.passes("look", ("write",), ["at"])
+    assert not it.doors.passes("send", ("write",), ["to"])
+    assert it.decided == []
+    asking = house("ask", approver=Person(ALWAYS))
+    await asking.call("send", "write", to="x")
+    assert not asking.doors.passes("send", ("write",), ["to"])
