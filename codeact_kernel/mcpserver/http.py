@@ -27,6 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.mcpserver.peers import SameUser
 from codeact_kernel.mcpserver.server import SESSION_HEADER, make_server
 from codeact_kernel.mcpserver.sessions import Open, Sessions
 
@@ -77,7 +78,8 @@ class HttpServer:
     Args:
         host: Where it listens.
         port: Where it listens; 0 for any that is free.
-        token: What clients have to send; None for no such thing, which only this machine may reach.
+        token: What clients have to send; None for no such thing: then only processes of the same user, on this
+            machine, are served.
 
     Raises:
         ConfigError: If others could reach it without a token, or it cannot listen there.
@@ -119,8 +121,11 @@ class HttpServer:
                 make_server(sessions, http=True), security_settings=security, session_idle_timeout=FORGOTTEN
             )
             app: ASGIApp = Watch(StreamableHTTPASGIApp(manager), sessions)
-            if self._token:
-                app = RequireAuthMiddleware(app, [])
+            app = (
+                RequireAuthMiddleware(app, [])
+                if self._token
+                else SameUser(app, self._socket.getsockname()[1])
+            )
             backend = BearerAuthBackend(_OneToken(self._token or ""))
             guards = [Middleware(AuthenticationMiddleware, backend=backend)] if self._token else []
             await _run(Starlette(routes=[Route(PATH, app)], middleware=guards), manager, self._socket)
@@ -128,7 +133,12 @@ class HttpServer:
 
 async def _run(app: ASGIApp, manager: StreamableHTTPSessionManager, listening: socket.socket) -> None:
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=LAST_WORDS
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # whoever is there says who he is
+        timeout_graceful_shutdown=LAST_WORDS,
     )
     server = _Quiet(config)
     serving = asyncio.ensure_future(server.serve([listening]))

@@ -39,7 +39,7 @@ KEYS = {
     "a model service's": lambda: f"key: sk-proj-{some(48)}",
     "another one's": lambda: f"export KEY=sk-ant-api03-{some(60)}",
     "a forge's": lambda: f'token = "ghp_{some(36)}"',
-    "a private one": lambda: f"-----BEGIN RSA PRIVATE KEY-----\n{some(64)}\n",
+    "a private one": lambda: "-----BEGIN RSA " + f"PRIVATE KEY-----\n{some(64)}\n",
     "a bot's": lambda: f"xoxb-{some(12, string.digits)}-{some(12, string.digits)}-{some(24)}",
 }
 
