@@ -1,8 +1,9 @@
 """Looks for secrets in the tracked files, and in all that was ever added to them.
 
 Comes in: a git repository. Goes out: a line for each thing that looks like a secret and is not known to be none, and
-exit code 1; else a line that says what was looked at. `--accept` writes down what is found now as known: hashes, so
-that the list itself holds nothing. Whoever accepts a secret that is one has to revoke it all the same.
+exit code 1; else a line that says what was looked at. `--accept` writes down what is found now as known: files and
+hashes, so that the list itself holds nothing, and what is known in one file is found in another one. Whoever accepts a
+secret that is one has to revoke it all the same.
 """
 
 from __future__ import annotations
@@ -48,24 +49,24 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def in_files(root: Path) -> Iterator[tuple[str, PotentialSecret]]:
-    """What is found in the tracked files, and where."""
+def in_files(root: Path) -> Iterator[tuple[str, str, PotentialSecret]]:
+    """What is found in the tracked files: in which one, and where."""
     for name in git(root, "ls-files", "-z").split("\0"):
         path = root / name
         if name and name != KNOWN and path.is_file() and not path.is_symlink():
             for secret in scan_file(str(path)):
                 if _counts(name, secret):
-                    yield f"{name}:{secret.line_number}", secret
+                    yield name, f"{name}:{secret.line_number}", secret
 
 
-def in_history(root: Path) -> Iterator[tuple[str, PotentialSecret]]:
-    """What is found in the lines that commits have added, and in which commit."""
+def in_history(root: Path) -> Iterator[tuple[str, str, PotentialSecret]]:
+    """What is found in the lines that commits have added: in which file, and in which commit."""
     for commit in git(root, "rev-list", "--all").split():
         diff = git(root, "show", "--format=", "-m", "--first-parent", "-U0", "--no-color", "--no-ext-diff",
                    "--no-renames", "--no-textconv", commit)  # fmt: skip
         for secret in scan_diff(diff):
             if secret.filename != KNOWN and _counts(secret.filename, secret):
-                yield f"{secret.filename} in {commit[:10]}", secret
+                yield secret.filename, f"{secret.filename} in {commit[:10]}", secret
 
 
 def _counts(name: str, secret: PotentialSecret) -> bool:
@@ -79,29 +80,32 @@ def main() -> int:
     parser.add_argument("--accept", action="store_true", help="take what is found now for no secrets")
     given = parser.parse_args()
     root, known = given.root.resolve(), given.root.resolve() / KNOWN
-    hashes: dict[str, str] = json.loads(known.read_text("utf-8")) if known.is_file() else {}
+    listed: dict[str, list[str]] = json.loads(known.read_text("utf-8")) if known.is_file() else {}
+    fine = {(name, key) for name, keys in listed.items() for key in keys}
     with transient_settings(
         {"plugins_used": plugins(), "filters_used": [{"path": path} for path in FILTERS]}
     ):
         # What was removed later, or lies elsewhere, is no file here, and would be passed over.
         get_settings().disable_filters("detect_secrets.filters.common.is_invalid_file")
-        found: dict[str, str] = {}
-        for where, secret in (*in_files(root), *in_history(root)):
-            found.setdefault(secret.secret_hash, f"{secret.type}, {where}")
+        found: dict[tuple[str, str], str] = {}
+        for name, where, secret in (*in_files(root), *in_history(root)):
+            found.setdefault((name, secret.secret_hash), f"{secret.type}, {where}")
     if given.accept:
-        kept = {key: hashes.get(key, where) for key, where in sorted(found.items())}
+        names = sorted({name for name, _ in found})
+        kept = {name: sorted(key for one, key in found if one == name) for name in names}
         known.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
-        print(f"{len(kept)} known: {KNOWN}")
+        print(f"{len(found)} known: {KNOWN}")
         return 0
-    for key in sorted(found.keys() - hashes.keys()):
-        print(f"this looks like a secret: {found[key]}")
+    new = sorted(found.keys() - fine)
+    for one in new:
+        print(f"this looks like a secret: {found[one]}")
     shallow = git(root, "rev-parse", "--is-shallow-repository").strip() == "true"
     commits = len(git(root, "rev-list", "--all").split())
     files = git(root, "ls-files", "-z").count("\0")
-    print(f"{files} files and {commits} commits were looked at, {len(found)} findings, {len(hashes)} known")
+    print(f"{files} files and {commits} commits were looked at, {len(found)} findings, {len(fine)} known")
     if shallow:
         print("WARNING: the history is cut here (a shallow clone): what was added earlier was NOT looked at")
-    if found.keys() - hashes.keys():
+    if new:
         print(
             f"Take it out and revoke it. If it is none: python .ci/secret_scan.py --accept, and commit {KNOWN}"
         )
