@@ -67,6 +67,8 @@ class Request:
 
     held: bool = False
     """Whether it must not run yet, because its owner has not decided whether it may."""
+    place: int = 0
+    """How many requests came before it."""
     lane: str | None = None
     """The lane it was given, from the moment it is given one."""
     waits: dict[str, str] = field(default_factory=dict)

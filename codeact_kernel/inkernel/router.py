@@ -37,7 +37,7 @@ RACES = 5
 BEFORE = "it was cancelled before it started"
 REFUSED = "it was refused"
 KEPT = 100
-"""How many refused requests are remembered, for those of the same reply that come later."""
+"""How many requests that did not run are remembered, for those of the same reply that come later."""
 
 
 Decision = Callable[[Request], None]
@@ -45,9 +45,10 @@ Decision = Callable[[Request], None]
 
 @dataclass
 class _Refused:
-    """What is remembered of a request that was refused."""
+    """What is remembered of a request that was refused, or skipped."""
 
     reply: Any
+    place: int
     label: str
     makes: set[str]
     """What it would have made, and nothing else has made since."""
@@ -80,6 +81,7 @@ class Router:
         self._decided: dict[str, Decision] = {}
         """What was decided about requests that have not come yet."""
         self._refused: deque[_Refused] = deque(maxlen=KEPT)
+        self._places = itertools.count()
 
     def accept(self, request: Request) -> None:
         """Take a request; it starts at once or when what it waits for has ended.
@@ -88,6 +90,7 @@ class Router:
             request: The request, with its names read.
         """
         with self._lock:
+            request.place = next(self._places)
             cancelled = request.msg_id in self._early
             lacks = self._lacks(request)
             if not cancelled and not lacks:
@@ -150,11 +153,14 @@ class Router:
             if not request.held and status == "rejected":
                 return
             self._live.pop(request.msg_id, None)
-            if request.names is not None:
-                self._refused.append(
-                    _Refused(request.meta.get("reply"), request.label, set(request.names.makes))
-                )
+            self._remember(request)
         self._drop(request, status, reason)
+
+    def _remember(self, request: Request) -> None:
+        """Note that a request will not make what it would have made."""
+        if request.names is not None:
+            makes = set(request.names.makes)
+            self._refused.append(_Refused(request.meta.get("reply"), request.place, request.label, makes))
 
     def leaves(self, request: Request) -> None:
         """Take note that a request's code has ended, before its client hears of it and sends the next.
@@ -185,6 +191,8 @@ class Router:
                 reason = self._no_longer(other, request, name, ok)
                 if reason:
                     del self._live[other.msg_id]
+                    if reason[0] == "skipped":
+                        self._remember(other)
                     dropped.append((other, *reason))
                 elif not other.waits and not other.held:
                     self._place(other)
@@ -276,14 +284,16 @@ class Router:
         reply = request.meta.get("reply")
         for refused in self._refused:
             for name in sorted(request.names.needs & refused.makes if refused.reply == reply else ()):
-                if self._maker(request, name) is None:
+                maker = self._maker(request, name)
+                if maker is None or maker.place < refused.place:
                     return f"it needs {name}, and {refused.label}, which makes it, did not run"
         return ""
 
     def _made_after_all(self, request: Request) -> None:
-        """Take that what a refused request would have made was made by another one."""
+        """Take that what a refused request would have made was made by one that came after it."""
         for refused in self._refused:
-            refused.makes -= request.names.makes if request.names is not None else set()
+            if request.names is not None and request.place > refused.place:
+                refused.makes -= request.names.makes
 
     def _warn_of_races(self, request: Request) -> None:
         if request.block_id is None or request.names is None:
