@@ -6,7 +6,7 @@ Comes in: the nouns. Goes out: `Model`, `Codec` with its `ReplyReader`, `Runner`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from codeact_kernel.blocks import Fault, Job, Outcome, Output, Part
@@ -175,7 +175,7 @@ class Runner(Protocol):
 class PlaceKeeper(Protocol):
     """What a `Runner` may be besides: one that keeps a job's place in the order while somebody decides about it."""
 
-    async def hold(self, job: Job) -> None:
+    async def hold(self, job: Job) -> Callable[[], Awaitable[Outcome]] | None:
         """Keep the place of a job that may run later: what comes after it and needs what it makes, waits for it.
 
         Contract: the supervisor calls it at most once a job, before `run`, in the order in which jobs are launched,
@@ -183,6 +183,10 @@ class PlaceKeeper(Protocol):
 
         Args:
             job: The job, as it stands now; `run` may be given another block.
+
+        Returns:
+            What gives the outcome of a job that will not run, whatever is decided, because what it needs will
+            not be made; it may wait for ever, and is cancelled then. None where that is not known.
         """
 
     async def drop(self, job: Job) -> None:

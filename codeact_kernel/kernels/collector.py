@@ -151,7 +151,8 @@ class Collector:
         Raises:
             KernelError: If the kernel is gone.
         """
-        return await self._done
+        await asyncio.wait({self._done})  # which leaves it alone where who waits is cancelled
+        return self._done.result()
 
     # -- taking in ----------------------------------------------------------------------------------------
 

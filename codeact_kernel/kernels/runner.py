@@ -7,8 +7,10 @@ side by side and the kernel keeps their order; in any other kernel one runs at a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, Status, StreamOutput
@@ -125,15 +127,24 @@ class KernelRunner:
                 self._one_at_a_time.release()
             raise
 
-    async def hold(self, job: Job) -> None:
+    async def hold(self, job: Job) -> Callable[[], Awaitable[Outcome]] | None:
         """As in `PlaceKeeper`. In a kernel that is not ours, what comes later waits: it knows no names."""
         if not self._kernel.ours:
             self._turns[job.id] = self._turn()
-            return
+            return None
         await self._kernel.revive()
         held = _Held(job, self._kernel.client)
         held.msg_id = held.client.execute(held.code, {**_meta(job), "held": True}, held.collector)
         self._held[job.id] = held
+        return partial(self._ended_without, held)
+
+    async def _ended_without(self, held: _Held) -> Outcome:
+        """How a job has ended that was held: what it waited for did not end well. One whose kernel ends has not."""
+        try:
+            return self._outcome(await held.collector.complete(), 0)
+        except KernelError:
+            never: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            return await never
 
     async def drop(self, job: Job) -> None:
         """As in `PlaceKeeper`."""

@@ -44,22 +44,21 @@ async def admitted(
         The outcome where it does not run, or None where it may.
     """
     keeper: PlaceKeeper | None = runner if isinstance(runner, PlaceKeeper) else None
-    holding: asyncio.Task[None] | None = None
+    kept: _Kept | None = None
     verdict: Verdict
     try:
         said = admit(watch.job)
         if isinstance(said, Job | Outcome):
             verdict = said
         else:
-            # In a task, as runs are: what was launched before this block is then sent before it.
-            holding = None if keeper is None else group.create_task(_quietly(keeper.hold(watch.job)))
-            verdict = await _until_decided(watch, said)
+            kept = None if keeper is None else _Kept(keeper, watch.job, group)
+            verdict = await _until_decided(watch, said, kept)
         if isinstance(verdict, Job):
             watch.change(verdict.block)
     except RecordError as error:  # what was decided cannot be noted, so it counts for nothing
         verdict = Outcome("rejected", error.message)
-    if holding is not None:
-        await holding
+    if kept is not None:
+        await kept.let_go()
     if isinstance(verdict, Job):
         return None
     if keeper is not None:
@@ -67,15 +66,48 @@ async def admitted(
     return verdict
 
 
-async def _until_decided(watch: BlockWatch, verdict: Awaitable[Verdict]) -> Verdict:
+class _Kept:
+    """A block's place, from the moment at which somebody has to be asked.
+
+    It is kept in a task, as runs are: what was launched before this block is then sent before it.
+    """
+
+    def __init__(self, keeper: PlaceKeeper, job: Job, group: asyncio.TaskGroup) -> None:
+        self._there = asyncio.Event()
+        self.lost: asyncio.Task[Outcome] = group.create_task(self._keep(keeper, job))
+        """Done when the block has ended without a decision, since what it needs will not be made."""
+
+    async def _keep(self, keeper: PlaceKeeper, job: Job) -> Outcome:
+        ended = None
+        try:
+            with suppress(KernelError):
+                ended = await keeper.hold(job)
+        finally:
+            self._there.set()
+        if ended is None:
+            await asyncio.Event().wait()  # until it is let go
+        assert ended is not None
+        return await ended()
+
+    async def let_go(self) -> None:
+        """Wait until the place is there, and for no more."""
+        await self._there.wait()
+        self.lost.cancel()
+        await asyncio.wait({self.lost})
+
+
+async def _until_decided(watch: BlockWatch, verdict: Awaitable[Verdict], kept: _Kept | None) -> Verdict:
     deciding = asyncio.ensure_future(verdict)
     watch.is_judged = True
     try:
-        either: set[asyncio.Future[Any]] = {deciding, watch.asked}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        ends: set[asyncio.Future[Any]] = {deciding, watch.asked, *([] if kept is None else [kept.lost])}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if deciding.done():
             return deciding.result()
-        return watch.asked.result().of(Outcome(error="it still waited for approval and has not run"))
+        if watch.asked.done():
+            return watch.asked.result().of(Outcome(error="it still waited for approval and has not run"))
+        assert kept is not None
+        return kept.lost.result()
     finally:
         watch.is_judged = False
         if not deciding.done():

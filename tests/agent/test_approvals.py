@@ -181,6 +181,15 @@ async def test_blocks_that_need_what_a_refused_one_makes_are_skipped(tmp_path):
     assert ended == {"b1": "ok", "makes": "rejected", "needs": "skipped", "free": "ok"}
 
 
+async def test_nobody_is_asked_about_a_block_that_needs_what_was_refused_meanwhile(tmp_path):
+    person = Person(lambda request: request.block_id != "makes")
+    reply = "\n".join([block("x = 1", id="makes"), block("y = x", id="needs"), block("print(y)", id="last")])
+    _, events, _ = await run(tmp_path, person, reply)
+    ended = {e.result.id: e.result.status for e in events if type(e).__name__ == "BlockFinished"}
+    assert ended == {"makes": "rejected", "needs": "skipped", "last": "skipped"}
+    assert [request.block_id for request in person.asked][:1] == ["makes"]
+
+
 async def test_a_block_can_be_cancelled_while_somebody_thinks_about_it(tmp_path):
     asked = asyncio.Event()
 

@@ -255,5 +255,33 @@ async def test_one_reason_to_stand_still_does_not_end_another(judged):
     assert judged.result("a").status == "timeout"
 
 
+@jumping
+async def test_nobody_is_asked_any_more_about_a_block_that_cannot_run_because_of_another(judged, judge):
+    async def lost():
+        await asyncio.sleep(5)
+        return Outcome("skipped", "it needs x")
+
+    async def hold(job):
+        return lost
+
+    gone = []
+
+    async def ask(job):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            gone.append(asyncio.get_running_loop().time())
+
+    judged.runner.hold = hold
+    judge.verdicts["a"] = ask
+    async with judged.it:
+        judged.launch("a", "sleep(1)")
+        await asyncio.sleep(10)
+    assert gone == [pytest.approx(5)]
+    assert judged.result("a").status == "skipped"
+    assert judged.result("a").outcome.error == "it needs x"
+    assert judged.runner.heard == [("drop", "a")]
+
+
 def test_a_job_is_no_outcome():
     assert not isinstance(Job("a", CodeBlock("x"), 1), Outcome)
