@@ -11,7 +11,7 @@ import psutil
 import pytest
 from sources import alive, until
 
-from codeact_kernel.errors import KernelDied
+from codeact_kernel.errors import ConfigError, KernelDied
 from codeact_kernel.kernels import (
     Kernel,
     KernelSettings,
@@ -21,7 +21,7 @@ from codeact_kernel.kernels import (
     choose_sandbox,
 )
 from codeact_kernel.kernels.host import environment_of
-from codeact_kernel.kernels.sandbox import AUTO
+from codeact_kernel.kernels.sandbox import AUTO, told
 
 pytestmark = [
     pytest.mark.kernel,
@@ -29,6 +29,13 @@ pytestmark = [
 ]
 MODES = ("limits", "landlock", "bwrap")
 WAYS = [(mode, way) for mode in MODES for way in ("spawned", "forked")]
+
+
+def passed_over(why):
+    """End a test that cannot be had on this machine; where all of them must be, it fails."""
+    if os.environ.get("CODEACT_NEED_SANDBOX"):
+        pytest.fail(f"passed over: {why}")
+    pytest.skip(why)
 
 
 @pytest.fixture
@@ -47,7 +54,12 @@ async def open_walled(workspace, bench_of):
         async def start(mode, way="spawned", serve=None, tools=None, **wanted):
             launch = await choose()
             env = environment_of(launch, KernelSettings())
-            sandbox = await choose_sandbox(SandboxSettings(mode, **wanted), launch, workspace.resolve(), env)
+            try:
+                sandbox = await choose_sandbox(
+                    SandboxSettings(mode, **wanted), launch, workspace.resolve(), env
+                )
+            except ConfigError as error:
+                passed_over(str(error))
             settings = KernelSettings(cwd=workspace, sandbox=sandbox)
             if way == "forked":
                 kernel = await source.take(settings, serve, tools)
@@ -223,4 +235,42 @@ async def test_auto_takes_the_strongest_and_says_what_it_leaves_open(workspace):
     launch = await choose()
     sandbox = await choose_sandbox(SandboxSettings(AUTO), launch, workspace.resolve(), {})
     assert sandbox is not None
-    assert sandbox.mode == "bwrap"
+    stronger = ("none", *MODES).index(sandbox.mode)
+    for mode in MODES[stronger:]:
+        with pytest.raises(ConfigError, match=f"the sandbox {mode} cannot be had here"):
+            await choose_sandbox(SandboxSettings(mode), launch, workspace.resolve(), {})
+    if sandbox.mode != "bwrap":
+        passed_over(f"the strongest here is {told(sandbox)}")
+
+
+async def test_at_least_a_mode_that_cannot_be_had_is_an_error_that_says_why(workspace, monkeypatch):
+    launch = await choose()
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(
+        ConfigError, match=r"bwrap cannot be had here \(bwrap: bubblewrap is not installed: install"
+    ):
+        await choose_sandbox(SandboxSettings(AUTO, least="bwrap"), launch, workspace.resolve(), {})
+    sandbox = await choose_sandbox(SandboxSettings(AUTO), launch, workspace.resolve(), {})
+    assert sandbox is not None
+    assert "bubblewrap is not installed" in told(sandbox)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({"mode": "jail"}, "'jail' is no sandbox; it is one of auto, none, limits, landlock, bwrap"),
+        ({"least": "auto"}, "'auto' is no sandbox to ask for at least"),
+        ({"mode": "limits", "least": "bwrap"}, "the sandbox limits is asked for, and at least bwrap"),
+        ({"allow_net": True, "allow_hosts": ("example.org",)}, "say one of them"),
+        ({"allow_hosts": ("*",)}, "--allow-host: '*' is no host"),
+    ],
+)
+def test_words_that_contradict_each_other_are_an_error(wanted, why):
+    with pytest.raises(ConfigError) as raised:
+        SandboxSettings(**wanted)
+    assert why in str(raised.value)
+
+
+def test_no_sandbox_is_said_loudly():
+    assert "NONE" in told(None)
+    assert "read and change your files" in told(None)
