@@ -216,6 +216,17 @@ class KernelEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class HostReached:
+    """A block has reached for a host, where single hosts are allowed."""
+
+    host: str
+    port: int
+    refused: str
+    """Why it was not let through; empty where it was."""
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class NoteReceived:
     """A note for the model came in from a person or another agent."""
 
@@ -327,6 +338,7 @@ Event = (
     | BlockFinished
     | CancelAsked
     | KernelEnded
+    | HostReached
     | NoteReceived
     | ToolCalled
     | ToolReturned

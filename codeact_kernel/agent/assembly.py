@@ -36,7 +36,7 @@ from codeact_kernel.blocks import AgentBlock, CodeBlock
 from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
-from codeact_kernel.events import Event, KernelEnded
+from codeact_kernel.events import Event, HostReached, KernelEnded
 from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, Sandbox, compiles
 from codeact_kernel.masking import Mask
 from codeact_kernel.model import ModelSettings
@@ -150,6 +150,7 @@ async def assemble(
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)
     kernel.on_death = lambda death: emit(KernelEnded(death.message, death.returncode, time.time()))
+    kernel.on_reached = lambda host, port, why: emit(HostReached(host, port, why, time.time()))
     runner = KernelRunner(await stack.enter_async_context(kernel))
     if not kernel.ours and (options.tools or options.vision is not None):
         raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")

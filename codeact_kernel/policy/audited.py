@@ -22,6 +22,7 @@ from codeact_kernel.events import (
     CancelAsked,
     Decided,
     Event,
+    HostReached,
     KernelEnded,
     NoteReceived,
     RunEnded,
@@ -146,7 +147,7 @@ def _changed(event: BlockChanged) -> dict[str, Any]:
 
 
 AUDITED: dict[type[Event], Line] = {
-    RunStarted: Line(some("run_id", "task", "model", "kernel", "approve")),
+    RunStarted: Line(some("run_id", "task", "model", "kernel", "approve", "sandbox", "about_sandbox")),
     BlockQueued: Line(_queued),
     BlockStarted: Line(some("id", "lane"), "later"),
     BlockFinished: Line(_finished, "later"),
@@ -157,6 +158,7 @@ AUDITED: dict[type[Event], Line] = {
     ToolReturned: Line(_returned, "later"),
     CancelAsked: Line(some("id", "reason"), "later"),
     KernelEnded: Line(some("reason", "returncode"), "later"),
+    HostReached: Line(some("host", "port", "refused")),
     NoteReceived: Line(all_but(NoteReceived), "later"),
     RunEnded: Line(all_but(RunEnded, "at"), "later"),
 }

@@ -12,8 +12,17 @@ import pytest
 from sources import parent_of
 
 from codeact_kernel.blocks import CodeBlock, Job
+from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import BlockOutput
-from codeact_kernel.kernels import Kernel, KernelSettings, KernelSource
+from codeact_kernel.kernels import (
+    Kernel,
+    KernelSettings,
+    KernelSource,
+    SandboxSettings,
+    choose,
+    choose_sandbox,
+)
+from codeact_kernel.kernels.host import environment_of
 from codeact_kernel.supervisor import Supervisor
 
 FORKED_TOO = {
@@ -119,3 +128,46 @@ async def stage(bench):
     stage = Stage(bench)
     async with stage.supervisor:
         yield stage
+
+
+def passed_over(why):
+    """End a test that cannot be had on this machine; where all of them must be, it fails."""
+    if os.environ.get("CODEACT_NEED_SANDBOX"):
+        pytest.fail(f"passed over: {why}")
+    pytest.skip(why)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def open_walled(workspace, bench_of):
+    """Starts a kernel in a mode; it lives as long as the test."""
+    async with KernelSource(ready=0) as source:
+        kernels = []
+
+        async def start(mode, way="spawned", serve=None, tools=None, **wanted):
+            launch = await choose()
+            env = environment_of(launch, KernelSettings())
+            try:
+                sandbox = await choose_sandbox(
+                    SandboxSettings(mode, **wanted), launch, workspace.resolve(), env
+                )
+            except ConfigError as error:
+                passed_over(str(error))
+            settings = KernelSettings(cwd=workspace, sandbox=sandbox)
+            if way == "forked":
+                kernel = await source.take(settings, serve, tools)
+            else:
+                kernel = Kernel(settings, serve, tools)
+                await kernel.start(launch)
+            kernels.append(kernel)
+            return bench_of(kernel)
+
+        yield start
+        for kernel in kernels:
+            await kernel.__aexit__(None, None, None)
