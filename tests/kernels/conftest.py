@@ -130,11 +130,16 @@ async def stage(bench):
         yield stage
 
 
-def passed_over(why):
-    """End a test that cannot be had on this machine; where all of them must be, it fails."""
-    if os.environ.get("CODEACT_NEED_SANDBOX"):
-        pytest.fail(f"passed over: {why}")
-    pytest.skip(why)
+@pytest.fixture
+def passed_over():
+    """Ends a test that cannot be had on this machine; where all of them must be, it fails."""
+
+    def end(why):
+        if os.environ.get("CODEACT_NEED_SANDBOX"):
+            pytest.fail(f"passed over: {why}")
+        pytest.skip(why)
+
+    return end
 
 
 @pytest.fixture
@@ -145,7 +150,7 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
-async def open_walled(workspace, bench_of):
+async def open_walled(workspace, bench_of, passed_over):
     """Starts a kernel in a mode; it lives as long as the test."""
     async with KernelSource(ready=0) as source:
         kernels = []

@@ -184,7 +184,7 @@ async def test_two_kernels_of_one_run_cannot_reach_each_others_files(open_walled
     assert block.text == "False\n" * 3
 
 
-async def test_auto_takes_the_strongest_and_says_what_it_leaves_open(workspace):
+async def test_auto_takes_the_strongest_and_says_what_it_leaves_open(workspace, passed_over):
     launch = await choose()
     sandbox = await choose_sandbox(SandboxSettings(AUTO), launch, workspace.resolve(), {})
     assert sandbox is not None
