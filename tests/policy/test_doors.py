@@ -317,3 +317,34 @@ async def test_calls_that_only_the_mode_lets_pass_are_known_as_such_once_one_was
     asking = house("ask", approver=Person(ALWAYS))
     await asking.call("send", "write", to="x")
     assert not asking.doors.passes("send", ("write",), ["to"])
+
+
+@pytest.mark.parametrize("mode", ["auto", "ask", "rules", "deny-writes"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"url": "http://169.254.169.254/latest"},
+        {"url": "http://169.254.169.254./latest"},
+        {"url": "http://[::ffff:169.254.169.254]/"},
+        {"url": "http://0xA9.0xFE.0xA9.0xFE/"},
+        {"url": "http://2852039166/"},
+        {"url": "http://user:pw@169.254.169.254:80/"},
+        {"url": "HTTP://METADATA.google.INTERNAL/"},
+        {"URL": "http://169.254.169.254/"},
+        {"urls": ["https://example.com", "http://169.254.169.254/"]},
+        {"uri": "169.254.169.254/latest"},
+        {"command": "curl -s http://169.254.169.254/ | cat", "shell": True},
+        {"command": ["curl", "http://169.254.169.254/"]},
+        {"cmd": "echo $(curl 169.254.169.254)"},
+    ],
+)
+async def test_no_spelling_comes_past_a_denial_in_any_mode(house, mode, arguments):
+    it = house(mode, approver=Person(*[True] * 3))
+    assert "keys are handed out" in await it.refused("reach", "read", **arguments)
+
+
+async def test_a_denial_that_was_judged_once_for_a_kind_of_call_is_judged_for_each(house):
+    it = house("auto", 'deny = [{tool = "send", arguments = {to = "evil"}}]')
+    for _ in range(3):
+        await it.call("send", "write", to="good")
+        await it.refused("send", "write", to="evil")
