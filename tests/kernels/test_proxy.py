@@ -36,7 +36,7 @@ def test_a_rule_holds_for_its_host_and_no_other(rule, host, port, holds):
     "rule", ["", "*", "*.", "a*b.org", "user@example.org", "example.org/path", "example.org:99999"]
 )
 def test_what_is_no_host_is_no_rule(rule):
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         Rule.of(rule)
 
 
