@@ -137,7 +137,8 @@ class Parcels:
         except (OSError, ValueError) as error:
             return f"what it handed back cannot be read here: {error}"
         where = name if note.get("bound") else f"self.result({json.dumps(name, ensure_ascii=False)})"
-        return f"it handed back a {str(note.get('what'))[:_WORDS]}{', as data' * data}: {where}"
+        what = " ".join(str(note.get("what")).split())[:_WORDS]
+        return f"it handed back a {what}{', as data' * data}: {where}"
 
 
 def read_note(file: str) -> dict[str, Any]:

@@ -52,7 +52,9 @@ class Mailbox:
         """
         # A link is moved as what it is, and leads nobody anywhere.
         os.rename(self.place(file), file)  # noqa: PTH104
-        if not stat.S_ISREG(os.lstat(file).st_mode):
+        status = os.lstat(file)
+        # With another name it may be a file of somebody else's, whom the kernel wants to lend it.
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
             with suppress(OSError):
                 os.unlink(file)  # noqa: PTH108
             raise OSError("what was put there is no file")

@@ -33,6 +33,8 @@ from codeact_kernel.kernels.warm import WarmParent
 
 DEATH_POLL = 0.2
 """Seconds between two looks at the process."""
+LOG_TAIL = 2**16
+"""Bytes of the end of what a kernel has written to its log that are looked at."""
 CHILDREN_TIMEOUT = 3.0
 """Seconds that a kernel may take to end its children: it needs 0.5 where they heed SIGTERM or not."""
 
@@ -222,7 +224,10 @@ class KernelProcess:
 
     def _log_tail(self) -> str:
         try:
-            text = (self.folder / "log").read_text("utf-8", "replace").strip()
+            with open(os.open(self.folder / "log", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as log:
+                # Its last lines are enough: code in the kernel can write to it without end.
+                log.seek(max(0, os.fstat(log.fileno()).st_size - LOG_TAIL))
+                text = log.read(LOG_TAIL).decode("utf-8", "replace").strip()
         except OSError:
             return ""
         return f"; it said: {text.splitlines()[-1][:300]}" if text else ""

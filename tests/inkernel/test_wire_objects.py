@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import io
 import json
 import os
+import pickle
 from collections import namedtuple
 from enum import StrEnum
 
@@ -19,6 +21,7 @@ from PIL import Image
 from pydantic import BaseModel
 
 from codeact_kernel.inkernel.wire import Picture, pack, to_json, unpack
+from codeact_kernel.inkernel.wire.objects import KINDS, _record_class
 
 
 @dataclasses.dataclass
@@ -181,3 +184,46 @@ def test_what_lies_in_itself_is_refused():
 def test_nonsense_is_an_error_of_one_kind(sent):
     with pytest.raises(ValueError):
         unpack(sent)
+
+
+def packed(kind, about, data):
+    return {"$codeact": kind, "of": [about, base64.b64encode(data).decode()]}
+
+
+def test_an_archive_or_a_pickle_is_no_array():
+    written = io.BytesIO()
+    np.savez(written, a=np.arange(3))
+    for data in (written.getvalue(), pickle.dumps([1]), b"", b"\x93NUMPY\x01\x00\xff\xff"):
+        with pytest.raises(ValueError, match=r"array|magic|EOF"):
+            unpack(packed("array", "", data))
+
+
+def test_a_picture_that_another_program_would_have_to_draw_is_not_opened():
+    drawing = (
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(/tmp/owned) (w) file closefile\nshowpage\n"
+    )
+    there = unpack(packed("picture", "image/png", drawing))
+    assert isinstance(there, Picture)
+    assert there.data == drawing
+
+
+def test_what_a_frame_says_of_its_own_places_is_checked():
+    frame = pd.DataFrame({"a": ["one", "two", "three"] * 50})
+    whole = pack(frame)
+    data = bytearray(base64.b64decode(whole["of"][1]))
+    told = 0
+    for at in range(len(data) - 1500, len(data) - 4, 4):
+        changed = bytes(data[:at]) + b"\xff\xff\xff\x7f" + bytes(data[at + 4 :])
+        try:
+            unpack(packed("frame", "pandas", changed))
+        except ValueError:
+            told += 1
+    assert told
+
+
+def test_classes_of_records_are_not_kept_without_end():
+    for n in range(5000):
+        unpack({"$codeact": "record", "of": [f"A{n}", [["x", 1]]]})
+    assert _record_class.cache_info().currsize <= KINDS
+    same = {"$codeact": "record", "of": ["A4999", [["x", 1]]]}
+    assert unpack(same) == unpack(same)

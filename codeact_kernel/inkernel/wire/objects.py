@@ -148,6 +148,11 @@ def _array_bytes(array: Any) -> bytes:
     return written.getvalue()
 
 
+def _read_array(data: bytes) -> Any:
+    # Not `load`, which takes an archive of arrays, too, and unpacks it whenever it is used.
+    return import_module("numpy.lib.format").read_array(io.BytesIO(data), allow_pickle=False)
+
+
 def _arrow_bytes(frame: Any) -> bytes:
     arrow, ipc = import_module("pyarrow"), import_module("pyarrow.ipc")
     is_pandas = _is_of(type(frame), "pandas", "DataFrame")
@@ -205,7 +210,7 @@ def _has(module: str) -> bool:
 
 
 MAKERS: dict[Any, Callable[[str, bytes], Any]] = {
-    "array": lambda _, data: import_module("numpy").load(io.BytesIO(data), allow_pickle=False),
+    "array": lambda _, data: _read_array(data),
     "frame": _read_frame,
     "picture": _read_picture,
 }
