@@ -31,6 +31,7 @@ HEAVY = (
     "prompt_toolkit",
     "rich",
     "tiktoken",
+    "tree_sitter",
     "xllamacpp",
     "zmq",
 )
