@@ -74,6 +74,8 @@ class Settings:
     """Whether blocks may use the network."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that blocks may reach over HTTP and HTTPS."""
+    allow_read: tuple[str, ...] = ()
+    """Folders and files outside of the workspace that blocks may read."""
     max_file: int = 16_000_000_000
     """Bytes of one file that blocks write."""
     max_growth: int = 20_000_000_000
@@ -122,6 +124,7 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "sandbox_min": (str, "a text"),
     "allow_net": (bool, "true or false"),
     "allow_hosts": (list, "a list of hosts"),
+    "allow_read": (list, "a list of paths"),
     "max_file": ((str, int), 'a size such as "1GB"'),
     "max_growth": ((str, int), 'a size such as "20GB"'),
     "env": (list, "a list of names"),

@@ -70,6 +70,8 @@ class Options:
     """Whether blocks may use the network."""
     allow_hosts: Sequence[str] = ()
     """Hosts that blocks may reach over HTTP and HTTPS; the rest of the network stays closed."""
+    allow_read: Sequence[Path | str] = ()
+    """Folders and files outside of the workspace that blocks may read, in a sandbox that hides them."""
     system: str | bool | None = None
     """A system prompt instead of ours; False for none."""
     output_type: Any = None

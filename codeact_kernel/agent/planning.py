@@ -126,6 +126,7 @@ def _sandbox(options: Options, settings: Settings) -> SandboxSettings:
         options.sandbox_min or settings.sandbox_min,
         options.allow_net or settings.allow_net,
         (*settings.allow_hosts, *options.allow_hosts),
+        tuple(Path(path).expanduser().resolve() for path in (*settings.allow_read, *options.allow_read)),
         max_file=settings.max_file,
         max_growth=settings.max_growth,
     )

@@ -58,6 +58,7 @@ def chat(
     sandbox_min: choices.SandboxMin = None,
     allow_net: choices.AllowNet = False,
     allow_host: choices.AllowHost = None,
+    allow_read: choices.AllowRead = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -89,6 +90,7 @@ def chat(
         sandbox_min=sandbox_min,
         allow_net=allow_net,
         allow_host=allow_host,
+        allow_read=allow_read,
     )
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     from codeact_kernel.cli.loop import in_loop

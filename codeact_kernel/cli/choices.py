@@ -131,6 +131,13 @@ AllowHost = Annotated[
         "`*.example.org` means those below it. May be given more than once.",
     ),
 ]
+AllowRead = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="A folder or file outside of the workspace that blocks may read. May be given more than once.",
+    ),
+]
 VisionModel = Annotated[
     str | None,
     typer.Option(
@@ -182,6 +189,7 @@ class Choices:
     sandbox_min: str | None = None
     allow_net: bool = False
     allow_host: list[str] | None = None
+    allow_read: list[str] | None = None
 
     def agent_fields(self) -> dict[str, Any]:
         """The fields of an `Agent`, the settings among them, so that they are read once.
@@ -220,6 +228,7 @@ class Choices:
             "sandbox_min": self.sandbox_min,
             "allow_net": self.allow_net,
             "allow_hosts": tuple(self.allow_host or ()),
+            "allow_read": tuple(self.allow_read or ()),
             "max_memory": read_size("--max-memory", self.max_memory),
             "env": env,
             "settings": settings,

@@ -59,6 +59,7 @@ def mcp(
     sandbox_min: choices.SandboxMin = None,
     allow_net: choices.AllowNet = False,
     allow_host: choices.AllowHost = None,
+    allow_read: choices.AllowRead = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -87,6 +88,7 @@ def mcp(
         sandbox_min=sandbox_min,
         allow_net=allow_net,
         allow_host=allow_host,
+        allow_read=allow_read,
     )
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.streams import own_stdout

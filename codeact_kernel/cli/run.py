@@ -49,6 +49,7 @@ def run(
     sandbox_min: choices.SandboxMin = None,
     allow_net: choices.AllowNet = False,
     allow_host: choices.AllowHost = None,
+    allow_read: choices.AllowRead = None,
     kernel: choices.Kernel = None,
     python: choices.Python = None,
     env: choices.Env = None,
@@ -81,6 +82,7 @@ def run(
         sandbox_min=sandbox_min,
         allow_net=allow_net,
         allow_host=allow_host,
+        allow_read=allow_read,
     )
     if show_prompt:
         return _show_prompt(chosen)

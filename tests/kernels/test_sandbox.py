@@ -174,6 +174,26 @@ async def test_the_environment_running_git_hooks_and_records_cannot_be_changed(o
     assert block.text == "done\n"
 
 
+@pytest.mark.parametrize(
+    ("mode", "way"), [("landlock", "spawned"), ("bwrap", "spawned"), ("bwrap", "forked")]
+)
+async def test_data_elsewhere_can_be_read_where_it_is_allowed_and_not_written(
+    open_walled, tmp_path, mode, way
+):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "rows.csv").write_text("1,2")
+    (tmp_path / "other.csv").write_text("3")
+    bench = await open_walled(mode, way, allow_read=((tmp_path / "data").resolve(),))
+    block = await bench.run(
+        f"place = {str(tmp_path)!r}\n"
+        "print(open(place + '/data/rows.csv').read())\n"
+        "for name, how in (('other.csv', 'r'), ('data/rows.csv', 'w'), ('data/new', 'w')):\n"
+        "    try: open(place + '/' + name, how); print('opened', name)\n"
+        "    except OSError: pass"
+    )
+    assert block.text == "1,2\n"
+
+
 async def test_two_kernels_of_one_run_cannot_reach_each_others_files(open_walled):
     one, other = await open_walled("bwrap", "forked"), await open_walled("bwrap", "forked")
     there = other.kernel.process.folder

@@ -99,7 +99,7 @@ async def choose_sandbox(
     if settings.mode == "none":
         return None
     python = launch.command[0] if launch.ours else sys.executable
-    found = (*await roots(python), *given(env))
+    found = (*await roots(python), *given(env), *settings.allow_read)
     base = Sandbox(
         "limits",
         settings,

@@ -7,6 +7,7 @@ checked as far as that can be done without trying anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.kernels.sandbox.proxy import Rule
@@ -32,6 +33,8 @@ class SandboxSettings:
     """Whether blocks may use the network, all of it."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that blocks may reach over HTTP and HTTPS, through a proxy of ours, while the rest stays closed."""
+    allow_read: tuple[Path, ...] = ()
+    """Folders and files outside of the workspace that blocks may read."""
     max_file: int = 16_000_000_000
     """Bytes of one file that blocks write."""
     max_files: int = 4096
@@ -59,6 +62,9 @@ class SandboxSettings:
                 Rule.of(host)
             except ValueError as error:
                 raise ConfigError(f"--allow-host: {error}") from error
+        for path in self.allow_read:
+            if not path.is_absolute() or not path.exists():
+                raise ConfigError(f"--allow-read: there is no {path}")
         if self.allow_net and self.allow_hosts:
             raise ConfigError("the whole network is allowed, and single hosts: say one of them")
 

@@ -66,7 +66,9 @@ def told_model(sandbox: Sandbox | None) -> str:
         network = "the network is open"
     elif settings.allow_hosts:
         network = f"of the network only {', '.join(settings.allow_hosts)} can be reached, over HTTP(S)"
-    return f"Your kernel runs in a sandbox: only the working directory and {temporary} can be written, and {network}."
+    more = f", {', '.join(map(str, settings.allow_read))} can be read" if settings.allow_read else ""
+    written = f"only the working directory and {temporary} can be written"
+    return f"Your kernel runs in a sandbox: {written}{more}, and {network}."
 
 
 def _net(sandbox: Sandbox) -> list[str]:
