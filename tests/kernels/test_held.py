@@ -133,7 +133,7 @@ async def test_a_kernel_that_is_replaced_meanwhile_runs_the_block_all_the_same(b
 
 async def test_a_held_block_does_not_keep_a_kernel_from_being_interrupted_or_ended(bench, place):
     await place.hold(job("a", "x = 1"))
-    watched, b = bench.start("import time\ntime.sleep(60)", id="b", reply=1)
-    await watched.running.wait()
+    watched, b = bench.start("import time\nprint('on', flush=True)\ntime.sleep(60)", id="b", reply=1)
+    await watched.spoke.wait()  # its code runs: an interrupt before that is for nobody
     await bench.runner.interrupt("b")
     assert (await ends(b)).status in ("error", "cancelled")
