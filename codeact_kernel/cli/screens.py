@@ -1,7 +1,7 @@
 """What the user sees and is asked while a run goes on.
 
 Comes in: events, questions. Goes out: a picture on stderr where that is a terminal, and the user's words.
-`Screen` itself is what there is without a terminal: silence, and nobody to ask.
+`Screen` itself is what there is without a terminal: next to silence, and nobody to ask.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ REFRESH = 0.2
 
 
 class Screen:
-    """Silence: nothing is shown, and nobody can be asked. An `async with`."""
+    """Next to silence: one line about the sandbox, and nobody can be asked. An `async with`."""
 
     can_ask = False
     """Whether somebody is there who can be asked."""
+    _walls = ""
 
     async def __aenter__(self) -> Self:
         return self
@@ -47,7 +48,12 @@ class Screen:
         """Show what this agent has alive."""
 
     def __call__(self, event: Event) -> None:
-        """Show an event. An `Observer`."""
+        """Show an event. An `Observer`. What blocks are walled in by is said in any case, once."""
+        from codeact_kernel.events import RunStarted
+
+        if isinstance(event, RunStarted) and event.about_sandbox not in ("", self._walls):
+            self._walls = event.about_sandbox
+            complain(clean(event.about_sandbox))
 
     def show(self, *what: RenderableType) -> None:
         """Show something that stays."""

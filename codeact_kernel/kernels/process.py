@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +27,7 @@ from codeact_kernel.kernels.interpreter import Launch
 from codeact_kernel.kernels.janitor import end, janitor
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.provisioner import ForkingProvisioner
-from codeact_kernel.kernels.sandbox import PROXY, Cell, Proxy, Sandbox, own_folder
+from codeact_kernel.kernels.sandbox import PROXY, Cell, Proxy, Sandbox, make_kernel_folder, own_folder
 from codeact_kernel.kernels.warm import WarmParent
 
 DEATH_POLL = 0.2
@@ -78,8 +77,7 @@ class KernelProcess:
         self._stopping: asyncio.Task[None] | None = None
         self.is_over = False
         """Whether it was stopped."""
-        # Unix sockets have paths of at most about 100 characters: a short folder of its own.
-        self.folder = Path(tempfile.mkdtemp(prefix="ck-")).resolve()
+        self.folder = make_kernel_folder()
         self.own = own_folder(self.folder)
         """What of its folder the kernel may write."""
         self.mail = Mailbox(self.own)

@@ -57,6 +57,16 @@ class Said:
     code: int
     out: str
     err: str
+    walls: str = ""
+    """The line on stderr that names the sandbox; each run has it, and `err` is the rest."""
+
+    @classmethod
+    def of(cls, code, out, err):
+        """Part what was said."""
+        lines = err.splitlines(keepends=True)
+        walls = [line for line in lines if line.startswith("codeact: sandbox: ")]
+        assert len(walls) <= 1
+        return cls(code, out, "".join(line for line in lines if line not in walls), "".join(walls))
 
     @property
     def line(self):
@@ -78,7 +88,7 @@ def codeact(place, capsys):
     def run(*arguments):
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Said(code, captured.out, captured.err)
+        return Said.of(code, captured.out, captured.err)
 
     return run
 
@@ -94,7 +104,7 @@ class Piped:
     def end(self, text=None):
         """Wait for its end."""
         out, err = self.process.communicate(text, timeout=PATIENCE)
-        return Said(self.process.returncode, out, err)
+        return Said.of(self.process.returncode, out, err)
 
     def interrupt(self, number=signal.SIGINT):
         self.process.send_signal(number)

@@ -150,7 +150,7 @@ def test_the_model_can_ask_the_person(terminal, scripted, block):
     shell = terminal("run", *scripted([block(code), "Done."]), "Ask.")
     shell.until("starting a kernel")
     shell.type("too early to be an answer\n")
-    shell.until("What is your name?")
+    shell.until("What is ⟨U+001B⟩[2Jyour name?")
     shell.type("Ada\n")
     shell.until("Hello Ada")
     assert shell.end() == 0

@@ -5,7 +5,7 @@ Comes in: what the user wants. Goes out: a `Sandbox` for a run, and of it a `Cel
 
 from __future__ import annotations
 
-from codeact_kernel.kernels.sandbox.cell import PROXY, Cell, own_folder
+from codeact_kernel.kernels.sandbox.cell import PROXY, Cell, make_kernel_folder, own_folder
 from codeact_kernel.kernels.sandbox.choose import Sandbox, choose_sandbox
 from codeact_kernel.kernels.sandbox.holder import children, spawning
 from codeact_kernel.kernels.sandbox.proxy import Proxy, Told
@@ -23,6 +23,7 @@ __all__ = [
     "Told",
     "children",
     "choose_sandbox",
+    "make_kernel_folder",
     "own_folder",
     "spawning",
     "told",

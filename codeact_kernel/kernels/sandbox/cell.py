@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,20 @@ _ELSEWHERE = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "MPLCONFIGDI
 """Variables that name folders outside."""
 CACHES = ("matplotlib/fontlist-*.json",)
 """What is copied from the user's caches: matplotlib looks at every font of the system without it, for seconds."""
+
+
+def make_kernel_folder() -> Path:
+    """Make the folder of a kernel: temporary, short, and where a user of its own can get to where root is the host."""
+    base = Path(tempfile.gettempdir()).resolve()
+    if os.name == "posix" and os.geteuid() == 0 and not _is_open(base) and _is_open(Path("/tmp")):
+        base = Path("/tmp")
+    # Unix sockets have paths of at most about 100 characters.
+    return Path(tempfile.mkdtemp(prefix="ck-", dir=base))
+
+
+def _is_open(folder: Path) -> bool:
+    """Whether everybody may pass through a folder."""
+    return folder.is_dir() and all(path.stat().st_mode & 0o001 for path in (folder, *folder.parents))
 
 
 def own_folder(folder: Path) -> Path:

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import psutil
 
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.kernels.interpreter import Launch
-from codeact_kernel.kernels.sandbox.cell import OWN, PROXY, Cell
+from codeact_kernel.kernels.sandbox.cell import OWN, PROXY, Cell, make_kernel_folder
 from codeact_kernel.kernels.sandbox.holder import spawning
 from codeact_kernel.kernels.sandbox.places import given, roots
 from codeact_kernel.kernels.sandbox.recipe import Place
@@ -163,7 +162,7 @@ def _trial(sandbox: Sandbox) -> str:
     """
     if sandbox.mode == "bwrap" and shutil.which("bwrap") is None:
         return "bubblewrap is not installed"
-    folder = Path(tempfile.mkdtemp(prefix="ck-")).resolve()
+    folder = make_kernel_folder()
     cell = None
     try:
         cell = sandbox.cell(folder)
