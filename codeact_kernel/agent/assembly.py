@@ -141,7 +141,7 @@ async def assemble(
     audited = relations.audit.settled
     doors = Doors(kin.tree.gate, kin.name, emit, lambda block_id: supervisor.standing(block_id))
     server = make_server(catalogue, methods, options, settings, hooks, kin.tree.calls, emit, doors, audited)
-    serve = answering(server, lambda: runner, mask)
+    serve = answering(server, lambda: runner, mask, kin.tree.workshop)
     described = catalogue.describe_all()
     who, kernel_settings = (kin.number, kin.name), wanted_kernel(options, wanted, kin.tree.sandbox)
     if kin.depth == 0:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeact_kernel.allowance import Allowance
-from codeact_kernel.kernels import KernelSource, Launch, Sandbox, make_folder, remove_folder
+from codeact_kernel.kernels import KernelSource, Launch, Sandbox, Workshop, make_folder, remove_folder
 from codeact_kernel.masking import Mask
 from codeact_kernel.policy import Audit, Gate
 from codeact_kernel.runfiles import Folder
@@ -67,6 +67,8 @@ class Tree:
         self.source = source
         self.launch = launch
         self.sandbox = sandbox
+        self.workshop = Workshop(sandbox)
+        """Where programs run that tools start for blocks."""
         self._max_agents = max_agents
         self._alive = 0
         self._numbers = itertools.count(1)
@@ -141,7 +143,8 @@ class Tree:
         return str(self._folder / str(maker.number) / name)
 
     def close(self) -> None:
-        """Remove the folder."""
+        """Remove the folder, and end what programs of tools have left."""
+        self.workshop.close()
         if self._folder is not None:
             remove_folder(self._folder)
             self._folder = None

@@ -17,7 +17,7 @@ from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.options import Options
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.events import Event
-from codeact_kernel.kernels import Back, Kernel, KernelRunner, Serve
+from codeact_kernel.kernels import Back, Kernel, KernelRunner, Serve, Workshop
 from codeact_kernel.masking import Mask
 from codeact_kernel.policy import Doors
 from codeact_kernel.supervisor import LiveBlock, Supervisor
@@ -70,19 +70,26 @@ def make_server(
     )
 
 
-def answering(server: ToolServer, runner: Callable[[], KernelRunner], mask: Mask | None = None) -> Serve:
+def answering(
+    server: ToolServer,
+    runner: Callable[[], KernelRunner],
+    mask: Mask | None = None,
+    workshop: Workshop | None = None,
+) -> Serve:
     """Make what a kernel hands calls to.
 
     Args:
         server: What answers them.
         runner: Gives what runs the kernel's blocks, and knows whose code calls.
         mask: Knows the secrets that no error tells to a kernel.
+        workshop: Where programs run that tools start for blocks; None for where tools themselves run.
     """
+    walled = None if workshop is None else workshop.walled
 
     async def serve(
         name: str, args: Sequence[Any], kwargs: dict[str, Any], msg_id: str | None, back: Back
     ) -> Any:
-        who = Caller(runner().block_of(msg_id), msg_id, back.note, back.give)
+        who = Caller(runner().block_of(msg_id), msg_id, back.note, back.give, walled)
         try:
             return await server.call(name, args, kwargs, who)
         except Exception as error:

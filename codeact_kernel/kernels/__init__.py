@@ -13,7 +13,15 @@ from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.janitor import make_folder, remove_folder
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.runner import KernelRunner
-from codeact_kernel.kernels.sandbox import Sandbox, SandboxSettings, choose_sandbox, told, told_model, weaker
+from codeact_kernel.kernels.sandbox import (
+    Sandbox,
+    SandboxSettings,
+    Workshop,
+    choose_sandbox,
+    told,
+    told_model,
+    weaker,
+)
 from codeact_kernel.kernels.settings import KernelSettings
 from codeact_kernel.kernels.source import KernelSource
 
@@ -28,6 +36,7 @@ __all__ = [
     "Sandbox",
     "SandboxSettings",
     "Serve",
+    "Workshop",
     "choose",
     "choose_sandbox",
     "compiles",

@@ -25,7 +25,7 @@ from codeact_kernel.agent import (
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.context import Counter
 from codeact_kernel.errors import ConfigError, KernelError, ToolError
-from codeact_kernel.kernels import Kernel, KernelRunner, make_folder, remove_folder
+from codeact_kernel.kernels import Kernel, KernelRunner, Workshop, make_folder, remove_folder
 from codeact_kernel.mcpserver.saving import Saver
 from codeact_kernel.mcpserver.session import Session
 from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
@@ -89,8 +89,9 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
         lambda event: session.emit(event),
         doors,
     )
-    serve = answering(server, lambda: runner, mask)
     launch, sandbox = await house(options, wanted)
+    workshop = Workshop(sandbox)
+    serve = answering(server, lambda: runner, mask, workshop)
     kernel = Kernel(
         wanted_kernel(options, wanted, sandbox),
         serve,
@@ -100,6 +101,7 @@ async def open_session(options: Options, client: str) -> AsyncIterator[Session]:
     count = Counter("", ENCODING, models_dir() / VOCABULARY_FOLDER).count
     session = Session(kernel, count, settings.result_tokens, Saver(wanted.workspace), client, mask=mask)
     async with AsyncExitStack() as stack:
+        stack.callback(workshop.close)
         for of_set in wanted.sets:
             stack.push_async_callback(of_set.aclose)
         await kernel.start(launch)

@@ -45,6 +45,10 @@ class ToolUse:
     """The block whose code called, where that is known."""
 
 
+Walled = Callable[[Sequence[str], Mapping[str, str], str], tuple[list[str], dict[str, str], str]]
+"""Gives what to start in a program's place: (arguments, environment, folder) to the same three."""
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Whose code calls."""
@@ -57,6 +61,8 @@ class Caller:
     """Prints a line as the block; from any thread."""
     give: Callable[[Any], None] = lambda value: None
     """Gives the block the result at once, from the thread that has made it."""
+    walled: Walled | None = None
+    """Puts a program that a tool runs for the block behind the walls that the block is behind; None for none."""
 
 
 Before = Callable[[ToolUse], Awaitable[ToolUse]]
@@ -70,6 +76,23 @@ def caller() -> str | None:
     """In a call: the block whose code has made it, where that is known."""
     who = _caller.get()
     return None if who is None else who.block_id
+
+
+def walled(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str
+) -> tuple[list[str], dict[str, str], str] | None:
+    """In a call of a tool: what to start in a program's place, so that it can do no more than the block that calls.
+
+    Args:
+        argv: The program and its arguments.
+        env: Its environment.
+        cwd: The folder in which it is to run.
+
+    Returns:
+        The same three, for who starts it; None where the block is behind no walls, and outside of a call.
+    """
+    who = _caller.get()
+    return None if who is None or who.walled is None else who.walled(argv, env, cwd)
 
 
 def notify(text: str) -> None:

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.kernel
 def place(tmp_path, monkeypatch):
     """A folder for what is temporary; short, since sockets lie in it."""
     folder = Path(tempfile.mkdtemp(prefix="m"))
+    folder.chmod(0o711)  # as /tmp: a kernel's user may have to pass through
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
 

@@ -35,7 +35,12 @@ HOSTS = {
 """Who runs the host, and the modes that can be had then. "contained" is an ordinary user behind a filter that denies
 namespaces, as Docker's does."""
 TRIALS = [(who, mode, "forked") for who, modes in HOSTS.items() for mode in modes]
-TRIALS += [(who, mode, "spawned") for who, mode, _ in TRIALS if mode != "none" and who != "contained"]
+FULL = os.environ.get("CODEACT_STRESS") == "full"
+TRIALS += [
+    (who, mode, "spawned")
+    for who, mode, _ in TRIALS
+    if mode == "bwrap" or (FULL and mode != "none" and who != "contained")
+]
 
 
 ABI = 7

@@ -43,7 +43,7 @@ def holds() -> dict[str, Any]:
 
     Returns:
         `landlock`: its version, 0 for none; `filter`: whether there is one for this architecture; `architecture`;
-        `held` and `not_held`: texts.
+        `held` and `not_held`: texts; `missing`: those of the latter that a newer system holds.
     """
     version, filtered = landlock.abi(), filtering.has_filter()
     held = [text for since, text in BY_LANDLOCK.items() if version >= since]
@@ -56,4 +56,5 @@ def holds() -> dict[str, Any]:
         "architecture": machine,
         "held": held,
         "not_held": [*not_held, *NEVER],
+        "missing": not_held,
     }

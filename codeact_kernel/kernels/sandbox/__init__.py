@@ -11,6 +11,7 @@ from codeact_kernel.kernels.sandbox.holder import children, spawning
 from codeact_kernel.kernels.sandbox.proxy import Proxy, Told
 from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings, weaker
 from codeact_kernel.kernels.sandbox.telling import told, told_model
+from codeact_kernel.kernels.sandbox.workshop import Workshop
 
 __all__ = [
     "AUTO",
@@ -21,6 +22,7 @@ __all__ = [
     "Sandbox",
     "SandboxSettings",
     "Told",
+    "Workshop",
     "children",
     "choose_sandbox",
     "make_kernel_folder",

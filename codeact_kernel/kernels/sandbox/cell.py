@@ -26,7 +26,7 @@ OWN = "own"
 """What of its folder a kernel may write. The rest of it the host writes and reads: no link can be planted there."""
 PROXY = "proxy"
 """The socket in its folder by which it reaches hosts that are allowed."""
-_WALLS = PACKAGE / "inkernel" / "walls" / "__main__.py"
+WALLS = PACKAGE / "inkernel" / "walls" / "__main__.py"
 _ELSEWHERE = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "MPLCONFIGDIR", "TMPDIR", "TMP", "TEMP")
 """Variables that name folders outside."""
 CACHES = ("matplotlib/fontlist-*.json",)
@@ -169,7 +169,7 @@ class Cell:
         program = [shutil.which(argv[0]) or argv[0], *argv[1:]]
         # The interpreter that a virtual environment is made of: that may lie in the workspace, and says where to look.
         real = os.path.realpath(python)
-        return [real, *options, str(_WALLS), *only, json.dumps(description), "--", *program]
+        return [real, *options, str(WALLS), *only, json.dumps(description), "--", *program]
 
     def _make_folders(self) -> None:
         folder, own, uid = self.place.folder, own_folder(self.place.folder), self.place.uid

@@ -7,6 +7,7 @@ weaker one.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -18,7 +19,7 @@ import psutil
 
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.kernels.interpreter import Launch
-from codeact_kernel.kernels.sandbox.cell import OWN, PROXY, Cell, make_kernel_folder
+from codeact_kernel.kernels.sandbox.cell import OWN, PROXY, WALLS, Cell, make_kernel_folder
 from codeact_kernel.kernels.sandbox.holder import spawning
 from codeact_kernel.kernels.sandbox.places import given, roots
 from codeact_kernel.kernels.sandbox.recipe import Place
@@ -51,6 +52,8 @@ class Sandbox:
     """Whether kernels have a /proc of their own."""
     not_had: tuple[tuple[str, str], ...] = ()
     """The stronger modes, and why each cannot be had."""
+    missing: tuple[str, ...] = ()
+    """What this machine's Landlock is too old to hold, where that is the mode."""
     shared_uid: str = field(default="")
     """Why kernels run under their host's user, where that is root."""
 
@@ -139,6 +142,8 @@ async def _tried(sandbox: Sandbox, problems: list[tuple[str, str]]) -> Sandbox |
     for candidate in _variants(sandbox):
         problem = await spawning.run(_trial, candidate)
         if not problem:
+            if candidate.mode == "landlock":
+                candidate = replace(candidate, missing=await spawning.run(_missing, candidate.python))
             return replace(candidate, shared_uid=said if sandbox.own_uid and not candidate.own_uid else "")
         said = said or problem
     problems.append((sandbox.mode, said + _advice(sandbox.mode, said)))
@@ -187,6 +192,13 @@ def _trial(sandbox: Sandbox) -> str:
         shutil.rmtree(folder, ignore_errors=True)
     said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
     return "" if ended.returncode == 0 else (said[-1][:300] if said else f"exit code {ended.returncode}")
+
+
+def _missing(python: str) -> tuple[str, ...]:
+    """What this machine's Landlock does not hold and a newer one does."""
+    command = [os.path.realpath(python), "-I", "-S", str(WALLS), "--holds"]
+    asked = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRIAL, check=True)
+    return tuple(json.loads(asked.stdout)["missing"])
 
 
 def _advice(mode: str, problem: str) -> str:

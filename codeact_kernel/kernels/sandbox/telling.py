@@ -15,14 +15,21 @@ _OPEN = {
         "the network",
     ),
     "landlock": (
-        "permissions of files of the same user",
-        "names of other processes",
+        "modes, owners and times of your files",
+        "which files and processes there are",
+        "hooks and environments in the workspace",
+        "how many processes it starts",
         "shared memory (/dev/shm)",
     ),
     "bwrap": (),
 }
 """What a mode leaves open."""
-_OWN_USER = {"your files", "your other processes", "permissions of files of the same user"}
+_OWN_USER = {
+    "your files",
+    "your other processes",
+    "modes, owners and times of your files",
+    "how many processes it starts",
+}
 """What of that is closed where a kernel runs as a user of its own."""
 _ALWAYS = "the disk below the workspace"
 
@@ -37,6 +44,7 @@ def told(sandbox: Sandbox | None) -> str:
         return f"sandbox: NONE. {_NONE[0].upper()}{_NONE[1:]}"
     open_to = [
         *_net(sandbox),
+        *sandbox.missing,
         *(part for part in _OPEN[sandbox.mode] if not _is_closed(part, sandbox)),
         _ALWAYS,
     ]

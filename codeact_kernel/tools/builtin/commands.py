@@ -1,7 +1,7 @@
 """Commands in the workspace, as a tool.
 
-Comes in: a command from a block. Goes out: its exit code and output. It runs with this program's rights, and in the
-workspace only as far as its working folder goes: what the program then opens is its own affair.
+Comes in: a command from a block. Goes out: its exit code and output. It runs behind the walls of the block that calls.
+Without a sandbox it has this program's rights, and what it opens is its own affair.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CommandTools:
             raise ToolError(f"timeout={timeout!r}: pass seconds, above zero")
         with self._workspace.open(cwd, "folder") as folder, Echo(notify) as shown:
             hear = (shown.stream(), shown.stream()) if echo else ()
-            ended = await run_process(argv, folder, self._env, timeout, stdin.encode(), hear=hear)
+            ended = await run_process(argv, folder, self._env, timeout, stdin.encode(), hear=hear, walls=True)
         return {
             "code": ended.code,
             "stdout": ended.stdout.decode("utf-8", "replace"),

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import psutil
 
 from codeact_kernel.errors import ToolError
+from codeact_kernel.tools.serve import walled
 
 OUTPUT = 2**20
 """Bytes of each stream that are kept: half at its beginning, half at its end. Ours: hundreds of a model's pages."""
@@ -56,6 +58,7 @@ async def run_process(
     keep: int = OUTPUT,
     hear: Sequence[Callable[[bytes], None]] = (),
     pass_fds: Sequence[int] = (),
+    walls: bool = False,
 ) -> Ended:
     """Run a program to its end, or until it has taken too long; nothing of it lives on, also when this is cancelled.
 
@@ -68,6 +71,7 @@ async def run_process(
         keep: Bytes of each stream that are kept.
         hear: What is told the bytes of stdout and of stderr, as they come; empty where nobody is.
         pass_fds: Descriptors that it inherits.
+        walls: Whether it runs behind the walls of the block that calls, where that is behind any.
 
     Raises:
         ToolError: If there is no such program, or it cannot be started.
@@ -76,7 +80,7 @@ async def run_process(
     with tempfile.TemporaryFile() as given:
         given.write(stdin)
         given.seek(0)
-        process = _start(argv, folder, {**env, MARK: mark}, given.fileno(), pass_fds)
+        process = _start(argv, folder, {**env, MARK: mark}, given.fileno(), pass_fds, walls)
     assert process.stdout is not None
     assert process.stderr is not None
     to_out, to_err = hear or (None, None)
@@ -98,13 +102,24 @@ async def run_process(
 
 
 def _start(
-    argv: Sequence[str], folder: int, env: Mapping[str, str], stdin: int, pass_fds: Sequence[int]
+    argv: Sequence[str],
+    folder: int,
+    env: Mapping[str, str],
+    stdin: int,
+    pass_fds: Sequence[int],
+    walls: bool,
 ) -> subprocess.Popen[bytes]:
+    # By descriptor: the folder that was checked, whatever lies at its path by now.
+    cwd = f"/proc/self/fd/{folder}"
+    name = argv[0]
+    if walls and (behind := walled(argv, env, os.readlink(cwd))) is not None:  # noqa: PTH115
+        if shutil.which(name, path=env.get("PATH")) is None:
+            raise ToolError(f"there is no program {name!r} here; shutil.which(name) tells what is there")
+        argv, env, cwd = behind
     try:
         return subprocess.Popen(
             argv,
-            # By descriptor: the folder that was checked, whatever lies at its path by now.
-            cwd=f"/proc/self/fd/{folder}",
+            cwd=cwd,
             env=env,
             stdin=stdin,
             stdout=subprocess.PIPE,

@@ -85,7 +85,7 @@ class SuiteTools:
         ):
             python = _python(folder)
             argv = [python, reporting.__file__, str(reports.end), runner, *arguments]
-            ended = await run_process(argv, folder, self._env, timeout, pass_fds=[reports.end])
+            ended = await run_process(argv, folder, self._env, timeout, pass_fds=[reports.end], walls=True)
             reports.read()
         if ended.code == reporting.MISSING:
             raise ToolError(f"pytest is not installed for {python}; install it there, or runner='unittest'")
