@@ -17,10 +17,11 @@ from jupyter_core.utils import ensure_event_loop
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, ResultOutput, StreamOutput
 from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
 
-# A shell that starts the tests in the background leaves SIGINT ignored, nohup SIGHUP, and every process below would
-# inherit it.
+# A shell that starts the tests in the background leaves SIGINT and SIGQUIT ignored, nohup SIGHUP, and every process
+# below would inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for ignored in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(ignored, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True, scope="session")
