@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 
 import pytest
@@ -52,6 +53,19 @@ print((await run_command('echo $HOME', shell=True))['stdout'])
     assert "own/home" in text
     if os.geteuid() == 0:
         assert "\n19" in text
+
+
+async def test_where_landlock_leaves_sockets_open_a_command_makes_none(workspace):
+    place = workspace / "named.sock"  # in a folder that it may read and write
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(place))
+        server.listen()
+        place.chmod(0o777)
+        program = "import socket; socket.socket(socket.AF_UNIX).connect('named.sock')"
+        code = f"print(await run_command([{sys.executable!r}, '-c', {program!r}]))"
+        text = await said(workspace, code, sandbox="landlock")
+    assert "'code': 1" in text
+    assert "PermissionError" in text
 
 
 @pytest.mark.parametrize("mode", MODES)

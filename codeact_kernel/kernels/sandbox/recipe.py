@@ -42,6 +42,8 @@ class Place:
     """Whether a /proc of its own can be had."""
     ours: bool = True
     """Whether the kernel is ours, which needs unix sockets only; another one may ask for TCP though it uses none."""
+    sealed: bool = False
+    """Whether nothing in it makes unix sockets. A kernel needs its own first, and seals itself then."""
     proxy: Path | None = None
     """The socket of the proxy that lets it reach some hosts."""
 
@@ -81,7 +83,7 @@ def specification(place: Place, *, session: bool) -> dict[str, Any]:
 def _filter(place: Place) -> dict[str, Any]:
     """The filter of system calls. Where there is no network at all no socket of it is left, but for foreign kernels."""
     open_net = place.open_net or place.mode != "landlock"
-    return {"network": open_net, "inet": open_net or not place.ours}
+    return {"network": open_net, "inet": open_net or not place.ours, "unix": not place.sealed}
 
 
 def entrance(place: Place) -> dict[str, Any] | None:

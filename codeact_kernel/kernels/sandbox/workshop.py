@@ -42,7 +42,7 @@ class Workshop:
             return list(argv), dict(env), cwd
         with self._lock:
             if self._cell is None:
-                self._cell = self._sandbox.cell(make_kernel_folder())
+                self._cell = self._sandbox.cell(make_kernel_folder(), for_programs=True)
         start = self._cell.start(list(argv), self._cell.environment(dict(env)), cwd)
         return start.argv, start.env, start.cwd
 
