@@ -16,21 +16,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from codeact_kernel.agent.assembly import Parts, Relations, assemble
-from codeact_kernel.agent.auditing import open_audit, signer_or_none
-from codeact_kernel.agent.discretion import Discretion, host_mask
+from codeact_kernel.agent.bookkeeping import Bookkeeping
 from codeact_kernel.agent.hooks import Refused
 from codeact_kernel.agent.inbox import Inbox, Note
-from codeact_kernel.agent.kin import ROOT, Kin
+from codeact_kernel.agent.kin import Kin
 from codeact_kernel.agent.loop import Limits
 from codeact_kernel.agent.options import Options
-from codeact_kernel.agent.recording import OUTPUTS, Recording
+from codeact_kernel.agent.recording import OUTPUTS
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_agent_dir, make_run_dir
 from codeact_kernel.blocks import AgentBlock
 from codeact_kernel.dialogue import reminder_report
-from codeact_kernel.errors import CodeactError, ConfigError, LimitReached, RecordError
+from codeact_kernel.errors import CodeactError, LimitReached, RecordError
 from codeact_kernel.events import (
-    Audited,
     BlockFinished,
     BlockHeld,
     Event,
@@ -39,11 +37,9 @@ from codeact_kernel.events import (
     RunEnded,
     RunStarted,
     StopReason,
-    TurnStarted,
 )
-from codeact_kernel.kernels import told
+from codeact_kernel.kernels import describe_sandbox
 from codeact_kernel.messages import Usage
-from codeact_kernel.policy import Audit
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import LiveBlock
 from codeact_kernel.transcript import Transcript
@@ -67,16 +63,10 @@ class Agent(Options):
         self._inbox = Inbox()
         self._stack = AsyncExitStack()
         self._parts: Parts | None = None
-        self._recording: Recording | None = None
         self._listeners: list[Callable[[Event], None]] = list(self.observers)
         self._running: asyncio.Task[tuple[str, Any]] | None = None
         self._stopping = False
-        self._name = ROOT
-        self._mask = host_mask()
-        self._audit = Audit()
-        self._unaudited: RecordError | None = None
-        """Why nothing more may run: it could not be audited."""
-        self._discretion = Discretion(self._mask)
+        self._books = Bookkeeping(self.transcript, self._record_failed, self._break_off)
 
     async def __aenter__(self) -> Self:
         try:
@@ -93,12 +83,12 @@ class Agent(Options):
                     lambda: self._folder,
                     self.steer,
                     lambda: self._turns,
-                    self._mask,
-                    self._audit,
+                    self._books.mask,
+                    self._books.audit,
                 ),
             )
         except BaseException as error:
-            self._mask.error(error)
+            self._books.mask.error(error)
             await self._stack.aclose()
             raise
         return self
@@ -109,9 +99,7 @@ class Agent(Options):
         try:
             return await self._stack.__aexit__(kind, error, trace)
         finally:
-            self._close_audit()
-            if self._recording is not None:
-                await self._recording.aclose()
+            await self._books.aclose()
 
     async def run(self, task: str, *, max_turns: int | None = None, max_time: float | None = None) -> Run:
         """Work on a task until it is answered, stopped, or out of what it may use.
@@ -141,19 +129,19 @@ class Agent(Options):
         answer, value, message = None, None, ""
         try:
             answer, value = await self._running
-            answer = self._mask.text(answer)
+            answer = self._books.mask.text(answer)
             stop = "answered"
         except LimitReached as limit:
             stop, message = "limit", limit.message
         except asyncio.CancelledError:
-            if self._unaudited is not None:
-                message = self._unaudited.message
-                raise self._unaudited from None
+            if (unaudited := self._books.unaudited) is not None:
+                message = unaudited.message
+                raise unaudited from None
             stop, message = "cancelled", "it was stopped"
             if not self._stopping:
                 raise
         except (CodeactError, Refused) as error:
-            self._mask.error(error)
+            self._books.mask.error(error)
             message = str(error)
             if isinstance(error, CodeactError):
                 raise
@@ -282,11 +270,11 @@ class Agent(Options):
     @property
     def record(self) -> Path | None:
         """The notebook that holds the runs; None before the first one, and where no record is kept."""
-        return self._recording.notebook if self._recording else None
+        return self._books.notebook
 
     @property
     def _folder(self) -> Folder | None:
-        return self._recording.folder if self._recording else None
+        return self._books.folder
 
     @property
     def context_tokens(self) -> int:
@@ -310,11 +298,10 @@ class Agent(Options):
         return sum(len(run.turns) for run in self.transcript.runs)
 
     async def _begin(self, task: str) -> None:
-        parts, self._unaudited = self._entered, None
-        if self._recording is None and self.run_dir is not False:
+        parts = self._entered
+        if self._books.folder is None and self.run_dir is not False:
             await self._open_record(task)
-        if self._kin is None:
-            self._open_audit()
+        self._books.open_audit(parts.settings, self.audit)
         started = RunStarted(
             uuid.uuid4().hex[:12],
             task,
@@ -324,7 +311,7 @@ class Agent(Options):
             parts.kernel.description,
             parts.mode,
             "none" if parts.sandbox is None else parts.sandbox.mode,
-            told(parts.sandbox),
+            describe_sandbox(parts.sandbox),
         )
         self._emit(started)
 
@@ -334,48 +321,16 @@ class Agent(Options):
             folder = make_agent_dir(self._kin.record, self._kin.path[-1])
         else:
             chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
-            folder = make_run_dir(parts.workspace, self._mask.text(task), chosen)
+            folder = make_run_dir(parts.workspace, self._books.mask.text(task), chosen)
         shelf = parts.supervisor.shelf
         shelf.folder, shelf.opens = folder.path / OUTPUTS, lambda: folder.sub(OUTPUTS)
-        self._recording = Recording(folder, self.transcript, self._record_failed, signer_or_none())
-        await self._recording.opened()
+        await self._books.open_record(folder)
 
-    def _open_audit(self) -> None:
-        """Open the audit of the whole tree, where there is to be one and it is not open.
-
-        Raises:
-            RecordError: If it cannot be written, unless the settings do with that.
-            ConfigError: If there is no key to sign it with, unless the settings do with that.
-        """
-        if self._audit.is_open:
-            return
-        settings = self._entered.settings
-        self._audit.strict, self._audit.sync = settings.audit == "strict", settings.audit_sync
-        self._audit.on_failure = self._audit_failed
-        if settings.audit == "off" or (self.audit is None and self._folder is None):
-            self._audit.leave()
-            return
-        try:
-            open_audit(self._audit, self.audit, self._folder)
-        except (RecordError, ConfigError) as error:
-            self._audit.leave()
-            if self._audit.strict:
-                raise
-            self._record_failed(RecordError(error.message))
-
-    def _close_audit(self) -> None:
-        if self._kin is None and self._audit.is_open:
-            self._audit.close()
-            self._record(Audited(self._audit.lines, self._audit.head))
-
-    def _audit_failed(self, error: RecordError) -> None:
-        """Take that something could not be audited: what runs is ended where that must not be."""
-        if not self._audit.strict or (self._running is None and self._unaudited is None):
-            self._record_failed(error)
-            return
-        self._unaudited = self._unaudited or error
-        if self._running is not None:
-            self._running.cancel()
+    def _break_off(self) -> bool:
+        if self._running is None:
+            return False
+        self._running.cancel()
+        return True
 
     async def _settle(self) -> None:
         """End what still runs; the supervisor bounds the wait."""
@@ -390,32 +345,15 @@ class Agent(Options):
         (self._inbox.put if running else self._inbox.put_aside)(reminder_report(text))
 
     def _emit(self, event: Event) -> None:
-        """Pass an event on: masked, then audited, then to everybody else.
+        """Pass an event on: kept first, then to everybody else.
 
         Raises:
             RecordError: If what it announces must not happen, because it cannot be audited.
         """
-        for masked in self._discretion(event):
-            self._audit(masked, self._name)
-            if self._kin is None and isinstance(masked, TurnStarted | RunEnded):
-                self._tell_audit()
-            self._tell(masked)
-
-    def _tell_audit(self) -> None:
-        """Let the journal and the notebook know how far the audit goes."""
-        audit, known = self._audit, self.transcript.audit
-        if audit.is_open and (known is None or known.head != audit.head):
-            audit.flush()
-            audit.note()
-            self._tell(Audited(audit.lines, audit.head))
-
-    def _record(self, event: Event) -> None:
-        self.transcript.apply(event)
-        if self._recording is not None:
-            self._recording(event)
+        for kept in self._books.take(event):
+            self._tell(kept)
 
     def _tell(self, event: Event) -> None:
-        self._record(event)
         match event:
             case BlockFinished():
                 if isinstance(event.result.block, AgentBlock) and event.result.block.by:
@@ -435,9 +373,8 @@ class Agent(Options):
 
 def _spawn(options: Options, kin: Kin) -> Agent:
     agent = Agent(**{field.name: getattr(options, field.name) for field in fields(Options)})
-    agent._kin, agent._name = kin, kin.name
-    agent._mask, agent._audit = kin.tree.mask, kin.tree.audit
-    agent._discretion = Discretion(agent._mask)
+    agent._kin = kin
+    agent._books = Bookkeeping(agent.transcript, agent._record_failed, agent._break_off, kin)
     return agent
 
 
