@@ -42,7 +42,7 @@ class Allowance:
             Each as words that follow "it lacks"; none where this one was allowed no less.
         """
         lacking = []
-        if not _is_as_weak(self.sandbox, other.sandbox):
+        if self.sandbox != other.sandbox and not weaker(self.sandbox, other.sandbox):
             lacking.append(f"a sandbox as wide ({other.sandbox})")
         if self.uid != other.uid:
             lacking.append("the same user")
@@ -57,11 +57,10 @@ class Allowance:
         return tuple(lacking)
 
 
-def _is_as_weak(one: str, other: str) -> bool:
-    if one == other:
-        return True
-    known = one in SANDBOXES and other in SANDBOXES
-    return known and SANDBOXES.index(one) < SANDBOXES.index(other)
+def weaker(mode: str, other: str) -> bool:
+    """Whether a sandbox is weaker than another one. Of what is no sandbox nothing is known."""
+    known = mode in SANDBOXES and other in SANDBOXES
+    return known and SANDBOXES.index(mode) < SANDBOXES.index(other)
 
 
 def _is_within(folder: str, of: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from codeact_kernel.allowance import Allowance
 
 PARENT = Allowance(
-    "landlock", 7, "/work", frozenset({"a.org", "b.org"}), frozenset({"search", "fetch"}), "ask"
+    "landlock", 7, "/project", frozenset({"a.org", "b.org"}), frozenset({"search", "fetch"}), "ask"
 )
 
 
@@ -25,9 +25,9 @@ def test_the_same_is_no_less():
         ({"sandbox": "a container"}, "a sandbox as wide (landlock)"),
         ({"uid": 8}, "the same user"),
         ({"uid": None}, "the same user"),
-        ({"workspace": "/work/part"}, "the workspace /work"),
-        ({"workspace": "/worker"}, "the workspace /work"),
-        ({"workspace": ""}, "the workspace /work"),
+        ({"workspace": "/project/part"}, "the workspace /project"),
+        ({"workspace": "/projects"}, "the workspace /project"),
+        ({"workspace": ""}, "the workspace /project"),
         ({"network": frozenset()}, "the network: a.org, b.org"),
         ({"network": frozenset({"a.org"})}, "the network: b.org"),
         ({"tools": frozenset({"search"})}, "the tool fetch"),

@@ -15,7 +15,7 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan
 from codeact_kernel.dialogue import Surroundings, system_prompt
 from codeact_kernel.inkernel import wire
-from codeact_kernel.kernels import Sandbox, told_model
+from codeact_kernel.kernels import Sandbox, sandbox_for_model
 
 
 class Described(Protocol):
@@ -67,7 +67,7 @@ def write_prompt(
         timeout=wanted.settings.block_timeout,
         agents=kernel.ours and depth < wanted.settings.max_agent_depth,
         is_sub=depth > 0,
-        walls=told_model(sandbox),
+        walls=sandbox_for_model(sandbox),
         more=more,
     )
     return system_prompt(around, wanted.protocol)  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ from typing import Any
 
 import platformdirs
 
+from codeact_kernel.allowance import weaker
 from codeact_kernel.errors import ConfigError
-from codeact_kernel.kernels import weaker
 from codeact_kernel.policy import Rules
 
 FREE = frozenset(("protocol", "reminder_tokens", "result_tokens", "tools_tokens"))

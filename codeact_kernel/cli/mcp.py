@@ -70,26 +70,9 @@ def mcp(
     restart and save_notebook. Blocks run side by side, and only what they print or display comes back. The kernel ends
     with the client.
     """
+    chosen = Choices.of(locals())
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError('this needs the extra: pip install "codeact-kernel[mcp]"')
-    chosen = Choices(
-        workspace=workspace,
-        tools=tools,
-        kernel=kernel,
-        python=python,
-        env=env,
-        max_memory=max_memory,
-        mcp=mcp,
-        dry_run=dry_run,
-        max_calls=max_calls,
-        approve=approve,
-        trust_workspace=trust_workspace,
-        sandbox=sandbox,
-        sandbox_min=sandbox_min,
-        allow_net=allow_net,
-        allow_host=allow_host,
-        allow_read=allow_read,
-    )
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.streams import own_stdout
 
@@ -142,12 +125,12 @@ async def _opening(chosen: Choices) -> tuple[Open, str]:
         ConfigError: If something is wrong.
     """
     from codeact_kernel.agent import Options, house, plan
-    from codeact_kernel.kernels import told
+    from codeact_kernel.kernels import describe_sandbox
     from codeact_kernel.mcpserver import open_session
 
     options = Options(**chosen.agent_fields() | {"person": None})
     _, sandbox = await house(options, plan(options))
-    return partial(open_session, options), told(sandbox)
+    return partial(open_session, options), describe_sandbox(sandbox)
 
 
 async def _until_stopped(serving: Coroutine[Any, Any, None], signals: Signals) -> None:

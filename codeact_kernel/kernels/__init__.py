@@ -18,9 +18,8 @@ from codeact_kernel.kernels.sandbox import (
     SandboxSettings,
     Workshop,
     choose_sandbox,
-    told,
-    told_model,
-    weaker,
+    describe_sandbox,
+    sandbox_for_model,
 )
 from codeact_kernel.kernels.settings import KernelSettings
 from codeact_kernel.kernels.source import KernelSource
@@ -40,10 +39,9 @@ __all__ = [
     "choose",
     "choose_sandbox",
     "compiles",
+    "describe_sandbox",
     "kernel_environment",
     "make_folder",
     "remove_folder",
-    "told",
-    "told_model",
-    "weaker",
+    "sandbox_for_model",
 ]

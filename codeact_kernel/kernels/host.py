@@ -11,11 +11,8 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-import cloudpickle
 
 from codeact_kernel.environment import kernel_environment
 from codeact_kernel.errors import ConfigError, KernelDied, KernelError
@@ -29,13 +26,11 @@ from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.memory import Memory, Point
 from codeact_kernel.kernels.process import KernelProcess
 from codeact_kernel.kernels.sandbox import Told
-from codeact_kernel.kernels.seeding import pickle_values
+from codeact_kernel.kernels.seeding import CLOUDPICKLE, Seeds
 from codeact_kernel.kernels.settings import KernelSettings
 
 Begin = Callable[[Launch, KernelSettings], Awaitable[KernelProcess]]
 """Gives a process of ours to use, which answers."""
-
-_CLOUDPICKLE = str(Path(cloudpickle.__file__).parent)
 
 
 def environment_of(launch: Launch, settings: KernelSettings) -> dict[str, str]:
@@ -99,8 +94,7 @@ class Kernel:
         """Told of each host that its blocks want to reach, where single hosts are allowed."""
         self._process: KernelProcess | None = None
         self._watches: list[asyncio.Task[None]] = []
-        self._seeds: dict[str, bytes] = {}
-        self._parcels: dict[str, tuple[str, ...]] = {}
+        self._seeds = Seeds()
         self._reviving = asyncio.Lock()
         self.on_death: Callable[[KernelDied], None] = lambda death: None
         """Told each time that its process has ended though nobody has left it."""
@@ -313,10 +307,8 @@ class Kernel:
                 death = KernelDied(f"the kernel {why}", lost=self.names)
             await self._stop()
             await self._start_whole()
-            await self._bind(self._seeds)
-            for file in self._parcels:
-                await self._bind_parcel(file)
-            self.names = (*self._seeds, *(name for names in self._parcels.values() for name in names))
+            await self._seeds.bind_again(self.client, self.mail)
+            self.names = self._seeds.names
             lost = tuple(name for name in death.lost if name not in self.names)
             return KernelDied(death.message, returncode=death.returncode, lost=lost)
 
@@ -333,9 +325,7 @@ class Kernel:
             return
         if not self.ours:
             raise ConfigError(f"no values can be passed to this kernel: {self.note}")
-        pickled = pickle_values(values, self._launch.python or ())
-        await self._bind(pickled)
-        self._seeds |= pickled
+        await self._seeds.bind(self.client, values, self._launch.python or ())
 
     async def seed_parcel(self, file: str, names: Iterable[str]) -> None:
         """Bind what another kernel has packed.
@@ -347,24 +337,7 @@ class Kernel:
         Raises:
             ConfigError: If something of it cannot be read here; says what and why.
         """
-        self._parcels[file] = tuple(names)
-        await self._bind_parcel(file)
-
-    async def _bind_parcel(self, file: str) -> None:
-        place = self.mail.put(file)
-        reply = await self.client.request(wire.SEED, {"names": [], "parcel": place}, channel="control")
-        for reason in reply["content"]["failed"].values():
-            raise ConfigError(f"the namespace cannot be passed: {reason}")
-
-    async def _bind(self, pickled: dict[str, bytes]) -> None:
-        if not pickled:
-            return
-        content = {"names": list(pickled), "cloudpickle": _CLOUDPICKLE}
-        reply = await self.client.request(
-            wire.SEED, content, channel="control", buffers=list(pickled.values())
-        )
-        for name, reason in reply["content"]["failed"].items():
-            raise ConfigError(f"{name} cannot be passed to the kernel: {reason}")
+        await self._seeds.bind_parcel(self.client, self.mail, file, names)
 
     async def _start_whole(self) -> None:
         self._process = await self._begin(self._launch, self.settings)
@@ -389,7 +362,7 @@ class Kernel:
             "tools": self._tools,
             "self": bool(self._serve),
             "agent": self._agent,
-            "cloudpickle": _CLOUDPICKLE,
+            "cloudpickle": CLOUDPICKLE,
             "cwd": str(self.settings.cwd.resolve()),
             # Landlock leaves sockets open that lie in folders.
             "seal": self.settings.sandbox is not None and self.settings.sandbox.mode == "landlock",

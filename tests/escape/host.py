@@ -22,7 +22,7 @@ from servers import NEEDLE, facts_of
 from codeact_kernel.agent import Options, Settings, house, plan
 from codeact_kernel.blocks import CodeBlock, Job, StreamOutput
 from codeact_kernel.errors import KernelDied
-from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, told
+from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, describe_sandbox
 
 HERE = Path(__file__).parent
 WATCHED = {"take_too_much_memory_in_a_tree": "max_memory", "fill_the_workspace": "max_growth"}
@@ -48,7 +48,6 @@ for number in range(3000):
 """Fills the workspace, more slowly than a disk could be."""
 ITS_OWN = {
     "bwrap": {"serve_tcp", "serve_tcp_without_binding", "share_memory_with_others_of_the_user"},
-    "none": set(),
 }
 """What is open inside a network, or a namespace of shared memory, that the kernel has for itself."""
 MB = 1_000_000
@@ -200,11 +199,8 @@ async def main(mode, way, folder):
         async with KernelSource(ready=0) as source:
             trial = Trial(source if way == "forked" else Spawning(), kernels, facts)
             await trial.run()
-        print(
-            json.dumps(
-                {"mode": sandbox.mode if sandbox else "none", "told": told(sandbox), "results": trial.results}
-            )
-        )
+        mode = "none" if sandbox is None else sandbox.mode
+        print(json.dumps({"mode": mode, "told": describe_sandbox(sandbox), "results": trial.results}))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from codeact_kernel.kernels import (
     choose,
     choose_sandbox,
 )
-from codeact_kernel.kernels.sandbox import AUTO, told
+from codeact_kernel.kernels.sandbox import AUTO, describe_sandbox
 
 pytestmark = [
     pytest.mark.kernel,
@@ -213,7 +213,7 @@ async def test_auto_takes_the_strongest_and_says_what_it_leaves_open(workspace, 
         with pytest.raises(ConfigError, match=f"the sandbox {mode} cannot be had here"):
             await choose_sandbox(SandboxSettings(mode), launch, workspace.resolve(), {})
     if sandbox.mode != "bwrap":
-        passed_over(f"the strongest here is {told(sandbox)}")
+        passed_over(f"the strongest here is {describe_sandbox(sandbox)}")
 
 
 async def test_at_least_a_mode_that_cannot_be_had_is_an_error_that_says_why(workspace, monkeypatch):
@@ -225,7 +225,7 @@ async def test_at_least_a_mode_that_cannot_be_had_is_an_error_that_says_why(work
         await choose_sandbox(SandboxSettings(AUTO, least="bwrap"), launch, workspace.resolve(), {})
     sandbox = await choose_sandbox(SandboxSettings(AUTO), launch, workspace.resolve(), {})
     assert sandbox is not None
-    assert "bubblewrap is not installed" in told(sandbox)
+    assert "bubblewrap is not installed" in describe_sandbox(sandbox)
 
 
 @pytest.mark.parametrize(
@@ -245,5 +245,5 @@ def test_words_that_contradict_each_other_are_an_error(wanted, why):
 
 
 def test_no_sandbox_is_said_loudly():
-    assert "NONE" in told(None)
-    assert "read and change your files" in told(None)
+    assert "NONE" in describe_sandbox(None)
+    assert "read and change your files" in describe_sandbox(None)

@@ -9,8 +9,8 @@ from codeact_kernel.kernels.sandbox.cell import PROXY, Cell, make_kernel_folder,
 from codeact_kernel.kernels.sandbox.choose import Sandbox, choose_sandbox
 from codeact_kernel.kernels.sandbox.holder import children, spawning
 from codeact_kernel.kernels.sandbox.proxy import Proxy, Told
-from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings, weaker
-from codeact_kernel.kernels.sandbox.telling import told, told_model
+from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings
+from codeact_kernel.kernels.sandbox.telling import describe_sandbox, sandbox_for_model
 from codeact_kernel.kernels.sandbox.workshop import Workshop
 
 __all__ = [
@@ -25,10 +25,9 @@ __all__ = [
     "Workshop",
     "children",
     "choose_sandbox",
+    "describe_sandbox",
     "make_kernel_folder",
     "own_folder",
+    "sandbox_for_model",
     "spawning",
-    "told",
-    "told_model",
-    "weaker",
 ]

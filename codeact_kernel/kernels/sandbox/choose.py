@@ -17,13 +17,14 @@ from pathlib import Path
 
 import psutil
 
+from codeact_kernel.allowance import weaker
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.kernels.interpreter import Launch
 from codeact_kernel.kernels.sandbox.cell import OWN, PROXY, WALLS, Cell, make_kernel_folder
 from codeact_kernel.kernels.sandbox.holder import spawning
 from codeact_kernel.kernels.sandbox.places import given, roots
 from codeact_kernel.kernels.sandbox.recipe import Place
-from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings, weaker
+from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings
 
 TRIAL = 20.0
 """Seconds that a trial may take; it takes some ten milliseconds."""
@@ -57,11 +58,12 @@ class Sandbox:
     shared_uid: str = field(default="")
     """Why kernels run under their host's user, where that is root."""
 
-    def cell(self, folder: Path) -> Cell:
-        """Make one kernel's sandbox.
+    def cell(self, folder: Path, *, for_programs: bool = False) -> Cell:
+        """Make one kernel's sandbox, or one for programs that are no kernels.
 
         Args:
             folder: The kernel's folder.
+            for_programs: Whether it is the latter.
         """
         place = Place(
             self.settings,
@@ -71,7 +73,9 @@ class Sandbox:
             folder / OWN,
             self.roots,
             self.data,
-            ours=self.ours,
+            ours=self.ours or for_programs,
+            # Landlock leaves sockets open that lie in folders: the user's bus, Docker's.
+            sealed=for_programs and self.mode == "landlock",
             proxy=folder / PROXY if self.settings.allow_hosts else None,
             as_root=os.geteuid() == 0,
             proc=self.proc,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from codeact_kernel.allowance import SANDBOXES, weaker
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.kernels.sandbox.proxy import Rule
 
-MODES = ("none", "limits", "landlock", "bwrap")
-"""From the weakest to the strongest."""
+MODES = SANDBOXES
 AUTO = "auto"
 
 
@@ -67,10 +67,3 @@ class SandboxSettings:
                 raise ConfigError(f"--allow-read: there is no {path}")
         if self.allow_net and self.allow_hosts:
             raise ConfigError("the whole network is allowed, and single hosts: say one of them")
-
-
-def weaker(mode: str, other: str) -> bool:
-    """Whether a mode is weaker than another one; what is no mode is weaker than all."""
-    if mode not in MODES or other not in MODES:
-        return mode not in MODES
-    return MODES.index(mode) < MODES.index(other)

@@ -31,10 +31,12 @@ _OWN_USER = {
     "how many processes it starts",
 }
 """What of that is closed where a kernel runs as a user of its own."""
+_SOCKETS = "sockets that lie in folders"
+"""What Landlock leaves open, and our kernels close by themselves."""
 _ALWAYS = "the disk below the workspace"
 
 
-def told(sandbox: Sandbox | None) -> str:
+def describe_sandbox(sandbox: Sandbox | None) -> str:
     """Tell a person.
 
     Args:
@@ -45,6 +47,7 @@ def told(sandbox: Sandbox | None) -> str:
     open_to = [
         *_net(sandbox),
         *sandbox.missing,
+        *([_SOCKETS] if sandbox.mode == "landlock" and not sandbox.ours else []),
         *(part for part in _OPEN[sandbox.mode] if not _is_closed(part, sandbox)),
         _ALWAYS,
     ]
@@ -57,7 +60,7 @@ def told(sandbox: Sandbox | None) -> str:
     return text + (f" (not to be had here: {'; '.join(stronger)})" if stronger else "")
 
 
-def told_model(sandbox: Sandbox | None) -> str:
+def sandbox_for_model(sandbox: Sandbox | None) -> str:
     """Tell the model what its code cannot do.
 
     Args:
