@@ -69,29 +69,7 @@ def chat(
     All messages share one kernel, one context and one record. What you type while it works is a note that it
     reads before its next reply; /help tells what else there is. Each line of a pipe is a message.
     """
-    chosen = Choices(
-        model=model,
-        base_url=base_url,
-        protocol=protocol,
-        workspace=workspace,
-        run_dir=run_dir,
-        tools=tools,
-        kernel=kernel,
-        python=python,
-        env=env,
-        max_memory=max_memory,
-        vision_model=vision_model,
-        mcp=mcp,
-        dry_run=dry_run,
-        max_calls=max_calls,
-        approve=approve,
-        trust_workspace=trust_workspace,
-        sandbox=sandbox,
-        sandbox_min=sandbox_min,
-        allow_net=allow_net,
-        allow_host=allow_host,
-        allow_read=allow_read,
-    )
+    chosen = Choices.of(locals())
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.screens import somebody_is_there

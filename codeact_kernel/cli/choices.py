@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self, TypeVar
 
 import typer
 
 from codeact_kernel.errors import ConfigError
+
+T = TypeVar("T")
 
 Model = Annotated[
     str | None,
@@ -191,6 +193,15 @@ class Choices:
     allow_host: list[str] | None = None
     allow_read: list[str] | None = None
 
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Take what is chosen here from a command's options, all of them: none can be forgotten.
+
+        Args:
+            options: By name; others may be among them.
+        """
+        return cls(**{f.name: options[f.name] for f in fields(cls) if f.name in options})
+
     def agent_fields(self) -> dict[str, Any]:
         """The fields of an `Agent`, the settings among them, so that they are read once.
 
@@ -251,33 +262,19 @@ def read_duration(option: str, text: str | None) -> float | None:
     """
     from codeact_kernel.blocks import parse_duration
 
-    if text is None:
-        return None
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from error
+    return _read(option, text, parse_duration)
 
 
 def read_size(option: str, text: str | None) -> int | None:
-    """Read an option that is a size of memory.
-
-    Args:
-        option: Its name, for the error.
-        text: What was written.
-
-    Returns:
-        Bytes, or None where nothing was.
-
-    Raises:
-        ConfigError: If it is no size.
-    """
+    """Read an option that is a size of memory: bytes; as `read_duration`."""
     from codeact_kernel.sizes import parse_size
 
-    if text is None:
-        return None
+    return _read(option, text, parse_size)
+
+
+def _read(option: str, text: str | None, parse: Callable[[str], T]) -> T | None:
     try:
-        return parse_size(text)
+        return None if text is None else parse(text)
     except ValueError as error:
         raise ConfigError(f"{option}: {error}") from error
 

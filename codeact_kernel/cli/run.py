@@ -61,29 +61,7 @@ def run(
     twice, it stops the run. The exit code is 0 for an answer, 1 if the model, the kernel or a file failed, 2 if the
     command line, the environment or the settings are wrong, 3 at a limit, 130 if you stopped it.
     """
-    chosen = Choices(
-        model=model,
-        base_url=base_url,
-        protocol=protocol,
-        workspace=workspace,
-        run_dir=run_dir,
-        tools=tools,
-        kernel=kernel,
-        python=python,
-        env=env,
-        max_memory=max_memory,
-        vision_model=vision_model,
-        mcp=mcp,
-        dry_run=dry_run,
-        max_calls=max_calls,
-        approve=approve,
-        trust_workspace=trust_workspace,
-        sandbox=sandbox,
-        sandbox_min=sandbox_min,
-        allow_net=allow_net,
-        allow_host=allow_host,
-        allow_read=allow_read,
-    )
+    chosen = Choices.of(locals())
     if show_prompt:
         return _show_prompt(chosen)
     limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
