@@ -20,7 +20,8 @@ if __name__ == "__main__":
         adopt("codeact_kernel", str(Path(here).resolve().parent))
     # This folder, or the current one: a json.py in it would be taken for the library's while the kernel starts. IPython
     # puts the current folder back, behind the standard library.
-    del sys.path[0]
+    if not sys.flags.safe_path:
+        del sys.path[0]
     if sys.argv[1:2] == ["--warm"]:
         from codeact_kernel.inkernel.warm import run
 
