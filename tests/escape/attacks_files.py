@@ -246,13 +246,22 @@ def watch_a_folder_outside(facts: Facts) -> None:
     os.close(watch)
 
 
+PLANTED = """
+import os
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'ran-' + str(os.getpid())), 'w') as file:
+    file.write(open('/proc/self/status').read())
+"""
+
+
 @attack
 def plant_a_module(facts: Facts) -> str:
     """Modules that a careless program of the host's would import from the workspace."""
     for name in ("json.py", "ctypes.py", "sitecustomize.py"):
-        text = "import os\nopen(os.path.join(os.path.dirname(__file__), 'ran-' + str(os.getpid())), 'w').close()\n"
-        (Path(facts["workspace"]) / name).write_text(text)
-    return "left: json.py, ctypes.py and sitecustomize.py in the workspace, which make a file ran-PID where they run"
+        (Path(facts["workspace"]) / name).write_text(PLANTED)
+    return (
+        "left: json.py, ctypes.py and sitecustomize.py in the workspace, which make a file ran-PID where they run, "
+        "with the status of the process"
+    )
 
 
 @attack

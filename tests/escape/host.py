@@ -22,7 +22,14 @@ from servers import NEEDLE, facts_of
 from codeact_kernel.agent import Options, Settings, house, plan
 from codeact_kernel.blocks import CodeBlock, Job, StreamOutput
 from codeact_kernel.errors import KernelDied
-from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, describe_sandbox
+from codeact_kernel.kernels import (
+    Kernel,
+    KernelRunner,
+    KernelSettings,
+    KernelSource,
+    choose,
+    describe_sandbox,
+)
 
 HERE = Path(__file__).parent
 WATCHED = {"take_too_much_memory_in_a_tree": "max_memory", "fill_the_workspace": "max_growth"}
@@ -47,9 +54,11 @@ for number in range(3000):
 """
 """Fills the workspace, more slowly than a disk could be."""
 ITS_OWN = {
-    "bwrap": {"serve_tcp", "serve_tcp_without_binding", "share_memory_with_others_of_the_user"},
+    "serve_tcp": "net",
+    "serve_tcp_without_binding": "net",
+    "share_memory_with_others_of_the_user": "ipc",
 }
-"""What is open inside a network, or a namespace of shared memory, that the kernel has for itself."""
+"""What is no way out where the kernel has that namespace for itself."""
 MB = 1_000_000
 DATA, TREE, FILE, TMP, GROWTH, PROCESSES = 1000 * MB, 1200 * MB, 64 * MB, 64 * MB, 100 * MB, 300
 
@@ -74,7 +83,6 @@ class Trial:
     """Kernels of one mode, and what is tried in them."""
 
     def __init__(self, source, settings, facts):
-        self._mode = settings.sandbox.mode if settings.sandbox else "none"
         self._source = source
         self._settings = settings
         self._facts = facts
@@ -84,16 +92,28 @@ class Trial:
     async def run(self):
         async with await self._source.take(self._settings) as kernel:
             said = await self._said(kernel, {}, [])
+            own = {
+                kind
+                for kind in ("net", "ipc")
+                if _namespace(kind, kernel.process.kernel_pid) != _namespace(kind)
+            }
             others = await self._said(kernel, {"host": self._facts["others"]}, OF_OTHERS)
         for name, how in said.items():
             self.results[name] = [self._judged(name, how), how]
         for name, how in others.items():
             self.results[f"{name}, another of the user's"] = [self._judged(name, how), how]
-        for name in ITS_OWN.get(self._mode, ()):
-            self.results[name] = ["held", "in a place of its own"]
+        for name, kind in ITS_OWN.items():
+            if kind in own:
+                self.results[name] = ["held", f"in a namespace of its own ({kind})"]
         await self._judge_the_survivor()
+        # What is started from now on finds what was planted, where a careless one would look first.
+        os.chdir(self._workspace)
+        await choose(None, sys.executable)
         for name, limit in WATCHED.items():
             self.results[name] = await self._watched(name, limit)
+        for name, how in said.items():
+            if how.startswith("left") and name != "survive_a_kill":
+                self.results[name] = [self._judged(name, how), how]
         # No limit of a process counts it; the watch does as soon as it is written to.
         self.results["take_too_much_shared_memory"][0] = self.results["take_too_much_memory_in_a_tree"][0]
 
@@ -132,8 +152,9 @@ class Trial:
         if not how.startswith("left"):
             return "broken" if how.startswith("broken") else "not held"
         if name == "plant_a_module":
-            # What ran it ran in the kernel: as its user, or in its processes' namespace.
-            return "held"
+            ran = [file.read_text() for file in self._workspace.glob("ran-*")]
+            # Only who is behind walls has given up new privileges.
+            return "held" if all("NoNewPrivs:\t1" in status for status in ran) else "not held"
         if name == "plant_a_pickle":
             return "not held" if (self._workspace / "unpickled").exists() else "held"
         kept = (Path(self._facts["outside"]) / "file").read_text() == NEEDLE
@@ -168,6 +189,10 @@ class Trial:
         except TimeoutError:
             pass
         return ["not held", "it went on"]
+
+
+def _namespace(kind, pid="self"):
+    return Path(f"/proc/{pid}/ns/{kind}").readlink()
 
 
 class Spawning:
