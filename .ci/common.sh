@@ -1,12 +1,15 @@
 # What both runs share. Sourced, never run.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONDONTWRITEBYTECODE=1
+# pip says errors only, and a run that has broken down does not go on failing: what is printed is what is wrong.
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=2 PYTHONDONTWRITEBYTECODE=1
+export PYTEST_ADDOPTS="--maxfail=12"
 # Two cores are busy with more than the model here: one thread is faster than two that wait for each other.
 export CODEACT_LOCAL_THREADS=1
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# A full disk looks like anything but a full disk.
+trap 'test $? -eq 0 || df -h . "$work"; rm -rf "$work"' EXIT
 
 step() { printf '\n=== %s (%ss)\n' "$*" "$SECONDS"; }
 
@@ -50,13 +53,13 @@ inside_tests=(tests/inkernel/test_{guard,insist,syntax}.py tests/kernels/test_{i
 oldest_versions() {
     step "an environment of Python 3.11 with the oldest versions"
     "$(python311)" -m venv "$work/oldest"
-    "$work/oldest/bin/pip" install -q -c .ci/oldest.txt -e ".[test]"
+    "$work/oldest/bin/pip" install -c .ci/oldest.txt -e ".[test]"
 }
 
 newest_versions() {
     step "an environment of the newest Python with the newest versions"
     "$(newer_python)" -m venv "$work/newest"
-    "$work/newest/bin/pip" install -q -e ".[mcp,test]"
+    "$work/newest/bin/pip" install -e ".[mcp,test]"
 }
 
 # The README's command of a kind, exactly as it stands there: the fenced line under "<!-- command: KIND -->".
