@@ -92,6 +92,25 @@ class RunStarted:
     """What that is walled in by."""
     about_sandbox: str = ""
     """What this does not hold, in words."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """What was asked for, in plain values: what a resume goes by. No secret is among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """A run goes on in another process, or after it had stopped: what counts from here on."""
+
+    run_id: str
+    at: float
+    model: str
+    kernel: str = ""
+    approve: str = ""
+    sandbox: str = "none"
+    about_sandbox: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    """As in `RunStarted`."""
+    worked: float = 0.0
+    """Seconds that it had been at work before, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +128,14 @@ class ReplyDelta:
 
     turn: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """A block of a reply was launched, and the rest of the reply is still to come."""
+
+    reply: Reply
+    """As much of it as had come with that block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +352,10 @@ class RunEnded:
 
 Event = (
     RunStarted
+    | RunResumed
     | TurnStarted
     | ReplyDelta
+    | Drafted
     | ModelRetry
     | Appended
     | BlockQueued
@@ -357,7 +386,7 @@ def to_json(value: Any) -> Any:
         value: An event or a part of one.
 
     Returns:
-        Dicts, lists and plain values; each dataclass carries its name under "type".
+        Dicts, lists and plain values; each dataclass carries its name under "type". `decoding.from_json` reads it.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}

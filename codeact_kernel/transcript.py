@@ -17,12 +17,14 @@ from codeact_kernel.events import (
     BlockOutput,
     BlockQueued,
     BlockStarted,
+    Drafted,
     Entry,
     Event,
     ModelUsed,
     NoteReceived,
     Reply,
     RunEnded,
+    RunResumed,
     RunStarted,
     StopReason,
     TurnStarted,
@@ -61,6 +63,8 @@ class Turn:
     started: float
     notes: list[NoteReceived] = field(default_factory=list)
     """Notes that came in while this turn was the last one."""
+    draft: Reply | None = None
+    """What had come of the reply with its latest block; None once it is whole."""
     reply: Reply | None = None
     blocks: list[BlockRecord] = field(default_factory=list)
 
@@ -70,8 +74,22 @@ class RunRecord:
     """One run of the transcript: a task and what became of it. A chat has several."""
 
     start: RunStarted
+    before: Usage = field(default_factory=Usage)
+    """What the runs before it had used."""
     turns: list[Turn] = field(default_factory=list)
+    resumed: list[RunResumed] = field(default_factory=list)
+    """Each time that it went on after it had stopped."""
     end: RunEnded | None = None
+
+    @property
+    def now(self) -> RunStarted | RunResumed:
+        """What tells of the model, the kernel, the sandbox and the options as they are now."""
+        return self.resumed[-1] if self.resumed else self.start
+
+    @property
+    def worked(self) -> float:
+        """Seconds that it had been at work before it was last resumed."""
+        return self.resumed[-1].worked if self.resumed else 0.0
 
     @property
     def stop(self) -> StopReason | None:
@@ -100,11 +118,16 @@ class Transcript:
         """
         match event:
             case RunStarted():
-                self.runs.append(RunRecord(event))
+                self.runs.append(RunRecord(event, self.usage))
+            case RunResumed():
+                self.runs[-1].end = None
+                self.runs[-1].resumed.append(event)
             case RunEnded():
                 self.runs[-1].end = event
             case TurnStarted():
-                self.runs[-1].turns.append(Turn(event.turn, event.at))
+                self._begin(event)
+            case Drafted():
+                self.runs[-1].turns[-1].draft = event.reply
             case NoteReceived():
                 if self.runs and self.runs[-1].turns:
                     self.runs[-1].turns[-1].notes.append(event)
@@ -133,9 +156,17 @@ class Transcript:
             case _:
                 pass
 
+    def _begin(self, event: TurnStarted) -> None:
+        """Begin a turn; one that a crash has broken off before anything came of it is begun again."""
+        turns = self.runs[-1].turns
+        if turns and turns[-1].number == event.turn and not (turns[-1].reply or turns[-1].draft):
+            turns[-1].started = event.at
+        else:
+            turns.append(Turn(event.turn, event.at))
+
     def _append(self, entry: Entry) -> None:
         self.entries.append(entry)
         if isinstance(entry, Reply):
             self.usage += entry.usage
             if self.runs and self.runs[-1].turns:
-                self.runs[-1].turns[-1].reply = entry
+                self.runs[-1].turns[-1].reply, self.runs[-1].turns[-1].draft = entry, None

@@ -26,6 +26,7 @@ from codeact_kernel.events import (
     KernelEnded,
     NoteReceived,
     RunEnded,
+    RunResumed,
     RunStarted,
     ToolCalled,
     ToolReturned,
@@ -148,6 +149,7 @@ def _changed(event: BlockChanged) -> dict[str, Any]:
 
 AUDITED: dict[type[Event], Line] = {
     RunStarted: Line(some("run_id", "task", "model", "kernel", "approve", "sandbox", "about_sandbox")),
+    RunResumed: Line(all_but(RunResumed, "at", "worked")),
     BlockQueued: Line(_queued),
     BlockStarted: Line(some("id", "lane"), "later"),
     BlockFinished: Line(_finished, "later"),

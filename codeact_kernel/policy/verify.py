@@ -19,7 +19,7 @@ from codeact_kernel.policy.chain import Head, sealed
 from codeact_kernel.runfiles import open_plain
 from codeact_kernel.signing import Signer
 
-_AUDITED = re.compile(rb'\{"type": "Audited", "lines": (\d{1,15}), "head": "([0-9a-f]{64})"\}')
+_AUDITED = re.compile(rb'\{"type": "Audited", "lines": (\d{1,15}), "head": "([0-9a-f]{64})"[,}]')
 
 
 @dataclass(frozen=True, slots=True)

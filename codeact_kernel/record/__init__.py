@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from codeact_kernel.record.journal import Journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
+from codeact_kernel.record.reading import JournalRead, read_journal
 from codeact_kernel.record.recorder import Recorder, snapshot, write_notebook
+from codeact_kernel.record.seal import Seal
 from codeact_kernel.record.trust import is_ours
 
 __all__ = [
     "Journal",
+    "JournalRead",
     "Notebook",
     "NotebookSettings",
     "Recorder",
+    "Seal",
     "is_ours",
     "notebook_text",
+    "read_journal",
     "snapshot",
     "to_notebook",
     "write_notebook",

@@ -2,8 +2,9 @@
 
 Comes in: events. Goes out: `journal.jsonl`, one event a line, each on its way to the disk before the next
 thing happens: what a crash of this process leaves behind is whole lines, and at most one that is half
-written. Of a block that prints very much the text past the first million characters is only counted: the block's
-own file has it.
+written. What the model has been told, and each block before it runs, is on the disk itself: that survives the
+machine, too. Of a block that prints very much the text past the first million characters is only counted: the
+block's own file has it.
 """
 
 from __future__ import annotations
@@ -19,37 +20,63 @@ from typing import Self
 
 from codeact_kernel.blocks import LeftOut, StreamOutput
 from codeact_kernel.errors import RecordError
-from codeact_kernel.events import BlockOutput, Event, ReplyDelta, to_json
+from codeact_kernel.events import (
+    Appended,
+    BlockFinished,
+    BlockOutput,
+    Drafted,
+    Event,
+    ReplyDelta,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    to_json,
+)
+from codeact_kernel.record.seal import Seal
 from codeact_kernel.runfiles import Folder
 
 TEXT = 2**20
 """Characters of a block's streams that are written; a supervisor has a file for what is longer than that."""
+KEPT = 2**26
+"""Bytes that wait in memory for room on the disk; past that nothing more is kept."""
+_TO_DISK = (RunStarted, RunResumed, Drafted, Appended, BlockFinished, RunEnded)
+"""What the disk has before anything else happens. Of tool calls the audit sees to that."""
 
 
 class Journal:
     """An `Observer` that appends each event to a file. A `with`: leaving it closes the file.
 
     `ReplyDelta` is left out, since the whole reply follows. A file that cannot be written does not end the
-    run: the first failure is reported, once, and stays in `error`, because from then on the journal has a
-    gap.
+    run: the first failure is reported, once, and stays in `error`. What is missing is written first when there is
+    room again; so the journal may end early, and never has a gap.
 
     Args:
         path: The file. Its folder is made where it is missing; what is in it stays.
         report: Called with the first failure.
         folder: The folder, held open by somebody; None opens it by its path.
+        seal: Signs the lines; None for no signatures.
+        sync: Whether what the model is told and each block is brought to the disk itself.
     """
 
     def __init__(
-        self, path: Path, *, report: Callable[[RecordError], None], folder: Folder | None = None
+        self,
+        path: Path,
+        *,
+        report: Callable[[RecordError], None],
+        folder: Folder | None = None,
+        seal: Seal | None = None,
+        sync: bool = True,
     ) -> None:
         self.path = path
         self._folder = folder
+        self._seal = seal
+        self._sync = sync
         self.error: RecordError | None = None
-        """Why there is a gap, or None where there is none."""
+        """Why it could not be written, once; None where it could."""
         self._report = report
         self._file: FileIO | None = None
-        self._torn = False
-        """Whether the file ends in the middle of a line."""
+        self._rest = bytearray()
+        """What is not written yet."""
         self._text: dict[str, int] = {}
         """Characters of each block's streams so far."""
 
@@ -62,7 +89,8 @@ class Journal:
                 if folder is not self._folder:
                     folder.close()
             self._file = open(fd, "ab", buffering=0)
-            self._torn = _is_torn(fd)
+            if _is_torn(fd):
+                self._rest += b"\n"
         except OSError as error:
             self._failed(error)
         return self
@@ -80,14 +108,15 @@ class Journal:
         Args:
             event: The next event. Lone surrogates in its text are kept, as JSON escapes.
         """
-        if self._file is None or isinstance(event, ReplyDelta):
+        if self._file is None or isinstance(event, ReplyDelta) or len(self._rest) > KEPT:
             return
-        line = ("\n" if self._torn else "") + json.dumps(to_json(self._bounded(event))) + "\n"
-        rest = memoryview(line.encode("ascii"))
+        line = json.dumps(to_json(self._bounded(event))).encode("ascii")
+        self._rest += (line if self._seal is None else self._seal.sealed(line)) + b"\n"
         try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-                self._torn = bool(rest)
+            while self._rest:
+                del self._rest[: self._file.write(bytes(self._rest))]
+            if self._sync and isinstance(event, _TO_DISK):
+                _to_disk(self._file)
         except OSError as error:
             self._failed(error)
 
@@ -103,9 +132,13 @@ class Journal:
         if self.error is None:
             self.error = RecordError(
                 f"The journal {self.path} cannot be written ({error.strerror or error}). The run goes on, "
-                "but cannot be resumed from it."
+                "but what happens until there is room again cannot be resumed."
             )
             self._report(self.error)
+
+
+def _to_disk(file: FileIO) -> None:
+    getattr(os, "fdatasync", os.fsync)(file.fileno())
 
 
 def _is_torn(fd: int) -> bool:

@@ -68,7 +68,7 @@ def notebook_text(notebook: Notebook) -> str:
 
 
 def _metadata(transcript: Transcript) -> dict[str, Any]:
-    kernel = transcript.runs[-1].start.kernel if transcript.runs else ""
+    kernel = transcript.runs[-1].now.kernel if transcript.runs else ""
     version = re.match(r"Python (\d+(?:\.\d+)*)", kernel)
     language = {
         "name": "python",
@@ -90,9 +90,9 @@ def _about(transcript: Transcript) -> dict[str, Any]:
     about: dict[str, Any] = {"schema": SCHEMA, "usage": usage_json(transcript.usage)}
     if transcript.runs:
         run = transcript.runs[-1]
-        start, end = run.start, run.end
-        about |= {"run_id": start.run_id, "task": start.task, "model": start.model, "kernel": start.kernel}
-        about |= {"sandbox": start.sandbox}
+        start, now, end = run.start, run.now, run.end
+        about |= {"run_id": start.run_id, "task": start.task, "model": now.model, "kernel": now.kernel}
+        about |= {"sandbox": now.sandbox, "options": now.options}
         about |= {"system": start.system, "started": start.at, "turns": len(run.turns)}
         if end:
             about |= {"stop_reason": end.stop, "answer": end.answer, "message": end.message, "ended": end.at}

@@ -28,6 +28,7 @@ from codeact_kernel.events import (
     ModelRetry,
     ReplyDelta,
     RunEnded,
+    RunResumed,
     RunStarted,
     ToolCalled,
     ToolReturned,
@@ -42,7 +43,7 @@ from codeact_kernel.transcript import Transcript
 _SHARE = 9.0
 """Seconds of rest for each second that a write took; ours, so that a long record costs a tenth of a core."""
 
-_ENDS = (RunStarted, TurnStarted, BlockFinished, RunEnded)
+_ENDS = (RunStarted, RunResumed, TurnStarted, BlockFinished, RunEnded)
 _UNRECORDED = (ReplyDelta, Heartbeat, ModelRetry, ToolCalled, ToolReturned)
 
 
@@ -236,6 +237,7 @@ def snapshot(transcript: Transcript) -> Transcript:
     runs = [
         replace(
             run,
+            resumed=list(run.resumed),
             turns=[
                 replace(
                     turn,

@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_opened_is_reported_once_and_ends_nothing(tmp_path
         journal(TurnStarted(2, 0.0))
     assert len(errors) == 1
     assert journal.error is errors[0]
-    assert "cannot be resumed from it" in errors[0].message
+    assert "cannot be resumed" in errors[0].message
 
 
 class FullDisk:
@@ -84,19 +84,30 @@ class FullDisk:
         self.room -= written
         return written
 
+    def fileno(self):
+        return self.file.fileno()
+
     def close(self):
         self.file.close()
 
 
-def test_a_full_disk_is_reported_once_and_leaves_whole_lines_when_there_is_room_again(tmp_path):
+def test_a_full_disk_is_reported_once_and_leaves_no_gap_when_there_is_room_again(tmp_path):
     errors = []
     with Journal(tmp_path / "j", report=errors.append) as journal:
         journal._file = FullDisk(journal._file)
         journal(NoteReceived("user", "one"))
         journal(NoteReceived("user", "two"))
+        assert len((tmp_path / "j").read_text()) == 10
         journal._file.room = 10_000
         journal(NoteReceived("user", "three"))
     assert len(errors) == 1
-    torn, whole = (tmp_path / "j").read_text().splitlines()
-    assert len(torn) == 10
-    assert json.loads(whole)["text"] == "three"
+    assert [line["text"] for line in lines(tmp_path / "j")] == ["one", "two", "three"]
+
+
+def test_a_disk_that_stays_full_costs_no_memory_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("codeact_kernel.record.journal.KEPT", 1000)
+    with Journal(tmp_path / "j", report=lambda error: None) as journal:
+        journal._file = FullDisk(journal._file)
+        for _ in range(100):
+            journal(NoteReceived("user", "x" * 100))
+        assert len(journal._rest) < 1500
