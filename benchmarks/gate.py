@@ -1,61 +1,75 @@
 """What the gate adds to a trivial tool call, and the audit with it, side by side in one run.
 
-The tool adds two numbers, and a block of a real kernel calls it one after the other, and gathered. Each host has a
-kernel of its own and a journal, as a run has one: without a gate, with one (mode auto and the built-in rules, as by
-default), with a rule that looks at each call's arguments, with the audit besides that does not wait for the disk, and
-with the one that does. All are measured in turns, in an order that changes, so that what else the machine does hits all
-of them; the figures are medians over rounds.
+The tool adds two numbers. A block of a real kernel calls it in a row, and gathered, by ways that differ in what the
+host does besides: nothing, a gate (mode auto and the built-in rules, as by default), a gate with a rule that looks at
+each call's arguments, a gate and an audit that does not wait for the disk, and one that does. All have a journal, as a
+run has one.
+
+What else the machine does is many times what is measured. So the ways take turns every few calls, in an order that
+changes; each round compares them with the one without a gate in the same round; the figures are medians over rounds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
+import json
 import statistics
 import tempfile
 import tomllib
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from codeact_kernel.agent.serving import answering
 from codeact_kernel.blocks import CodeBlock, Job
 from codeact_kernel.events import Event
-from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
+from codeact_kernel.kernels import Back, Kernel, KernelRunner, KernelSettings, Serve
 from codeact_kernel.policy import Audit, Doors, Gate, read_rules
 from codeact_kernel.record import Journal
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.signing import Signer
-from codeact_kernel.tools import Catalogue, ToolServer, as_tools, tool
+from codeact_kernel.tools import Catalogue, Tool, ToolServer, as_tools, tool
 
-CALLS, MANY, ROUNDS = 300, 1000, 15
-CODE = f"""
-import asyncio, time
-took = []
-for i in range({CALLS}):
-    began = time.perf_counter()
-    assert add(i, 1) == i + 1
-    took.append(time.perf_counter() - began)
-print(sorted(took)[{CALLS} // 2])
+WAYS = ("no gate", "gate", "gate, a rule", "gate and audit", "and its sync")
+CALLS, ROUNDS, MANY, GATHERS = 20, 300, 200, 40
+CODE = """
+import asyncio, json, random, time
+tools = [{tools}]
+took = [[] for _ in tools]
+for turn in range({rounds} + 1):
+    for n in random.sample(range(len(tools)), len(tools)):
+        add = tools[n]
+        {await_}add(0, 1)  # whatever the way before has left is over
+        began = time.perf_counter()
+        {calls}
+        if turn:  # the first one warms up
+            took[n].append((time.perf_counter() - began) / {count})
+print(json.dumps(took))
 """
-GATHERED = f"""
-import asyncio, time
-began = time.perf_counter()
-await asyncio.gather(*(aadd(i, 1) for i in range({MANY})))
-print((time.perf_counter() - began) / {MANY})
-"""
-RULE = '[[deny]]\ntool = "*add"\narguments = { a = "-*" }\n'
-BASE = "no gate"
+ONE = {
+    "name": "add",
+    "await_": "",
+    "calls": f"for i in range({CALLS}): add(i, 1)",
+    "count": CALLS,
+    "rounds": ROUNDS,
+}
+GATHERED = {
+    "name": "aadd",
+    "await_": "await ",
+    "calls": f"await asyncio.gather(*(add(i, 1) for i in range({MANY})))",
+    "count": MANY,
+    "rounds": GATHERS,
+}
+RULE = '[[deny]]\ntool = "*add*"\narguments = { a = "-*" }\n'
 
 
-@tool(kind="read")
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
 
-@tool(kind="read")
 async def aadd(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
@@ -77,15 +91,15 @@ class Listener:
         self.text += getattr(output, "text", "")
 
 
-async def host(
-    stack: AsyncExitStack, folder: Path, *, gate: Gate | None = None, audit: Audit | None = None
-) -> Callable[[str], Awaitable[float]]:
-    """A kernel with its host; gives what runs code there and returns the number that it prints."""
-    await asyncio.to_thread(folder.mkdir)
-    journal = stack.enter_context(Journal(folder / "journal.jsonl", report=lambda error: print(error)))
-    if audit is not None:
-        audit.open(Folder.make(folder), "audit.jsonl", Signer(b"x" * 32))
-        stack.callback(audit.close)
+def tools_of(way: int) -> dict[str, Tool]:
+    """The tools by one way: their names tell it."""
+    return as_tools(
+        replace(tool(function, kind="read"), name=f"{function.__name__}_{way}") for function in (add, aadd)
+    )
+
+
+def server(way: int, gate: Gate | None, audit: Audit | None, journal: Journal) -> ToolServer:
+    """What answers calls by one way."""
 
     def emit(event: Event) -> None:
         if audit is not None:
@@ -93,55 +107,60 @@ async def host(
         journal(event)
 
     doors = None if gate is None else Doors(gate, "the agent", emit)
-    settled = None if audit is None else audit.settled
     judging: dict[str, Any] = {} if doors is None else {"gate": doors.call, "passes": doors.passes}
-    server = ToolServer(Catalogue(as_tools([add, aadd])), {}, emit, audited=settled, **judging)
-    serve = answering(server, lambda: runner)
-    described = [made.describe() for made in as_tools([add, aadd]).values()]
-    kernel = await stack.enter_async_context(Kernel(KernelSettings(cwd=folder), serve, described))
-    runner = KernelRunner(kernel)
-    number = 0
+    settled = None if audit is None else audit.settled
+    return ToolServer(Catalogue(tools_of(way)), {}, emit, audited=settled, **judging)
 
-    async def run(code: str) -> float:
-        nonlocal number
-        number += 1
+
+async def measure(stack: AsyncExitStack, place: Path) -> list[list[list[float]]]:
+    """The seconds of a call: one after the other and gathered, by way and round."""
+    journal = stack.enter_context(Journal(place / "journal.jsonl", report=lambda error: print(error)))
+    audits = Audit(sync=False), Audit()
+    for number, audit in enumerate(audits):
+        audit.open(Folder.make(place), f"audit{number}.jsonl", Signer(b"x" * 32))
+        stack.callback(audit.close)
+    strict = Gate(place, rules=read_rules(tomllib.loads(RULE), "here"))
+    parts = [(None, None), (Gate(place), None), (strict, None), *((Gate(place), audit) for audit in audits)]
+    servers = [
+        answering(server(way, gate, audit, journal), lambda: runner)
+        for way, (gate, audit) in enumerate(parts)
+    ]
+
+    async def serve(
+        name: str, args: Sequence[Any], kwargs: dict[str, Any], of: str | None, back: Back
+    ) -> Any:
+        answer: Serve = servers[int(name[-1])]
+        return await answer(name, args, kwargs, of, back)
+
+    described = [made.describe() for way in range(len(WAYS)) for made in tools_of(way).values()]
+    kernel = await stack.enter_async_context(Kernel(KernelSettings(cwd=place), serve, described))
+    runner = KernelRunner(kernel)
+    took = []
+    for number, how in enumerate((ONE, GATHERED), 1):
         listener = Listener()
+        code = CODE.format(tools=", ".join(f"{how['name']}_{way}" for way in range(len(WAYS))), **how)
         outcome = await runner.run(Job(f"b{number}", CodeBlock(code), number), listener)
         assert outcome.status == "ok", outcome.error
-        return float(listener.text)
+        took.append(json.loads(listener.text))
+    return took
 
-    return run
+
+def more(took: list[float], than: list[float]) -> tuple[float, float]:
+    """How much longer, in seconds and as a share."""
+    seconds = statistics.median(a - b for a, b in zip(took, than, strict=True))
+    return seconds, seconds / statistics.median(than)
 
 
 async def main() -> None:
     """Measure and print."""
     async with AsyncExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        rules = read_rules(tomllib.loads(RULE), "here")
-        wanted: dict[str, tuple[Gate | None, Audit | None]] = {
-            BASE: (None, None),
-            "gate": (Gate(place), None),
-            "gate, a rule": (Gate(place, rules=rules), None),
-            "gate and audit": (Gate(place), Audit(sync=False)),
-            "and its sync": (Gate(place), Audit()),
-        }
-        hosts, one, many = {}, {}, {}
-        for number, (name, (gate, audit)) in enumerate(wanted.items()):
-            hosts[name] = await host(stack, place / str(number), gate=gate, audit=audit)
-            one[name], many[name] = list[float](), list[float]()
-        for turn in range(ROUNDS + 1):
-            for name in random.sample(list(hosts), len(hosts)):
-                each, gathered = await hosts[name](CODE), await hosts[name](GATHERED)
-                if turn:  # the first one warms up
-                    one[name].append(each)
-                    many[name].append(gathered)
-    bare, bare_many = statistics.median(one[BASE]), statistics.median(many[BASE])
-    for name, took in one.items():
-        gathered = statistics.median(many[name])
-        more = statistics.median(a - b for a, b in zip(took, one[BASE], strict=True))
+        ones, gathers = await measure(stack, place)
+    for name, one, gathered in zip(WAYS, ones, gathers, strict=True):
+        seconds, share = more(one, ones[0])
         print(
-            f"{name:<16}{statistics.median(took) * 1e3:7.3f} ms a call  {more * 1e6:+7.0f} µs {more / bare:+7.1%}   "
-            f"{gathered * 1e6:6.0f} µs a gathered one ({gathered / bare_many:.2f} times)"
+            f"{name:<16}{statistics.median(one) * 1e3:7.3f} ms a call  {seconds * 1e6:+7.1f} µs {share:+7.1%}   "
+            f"{statistics.median(gathered) * 1e6:6.0f} µs a gathered one {more(gathered, gathers[0])[1]:+7.1%}"
         )
 
 

@@ -33,13 +33,15 @@ class Signer:
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self.name = hmac.digest(secret, b"name of this key", "sha256").hex()[:16]
+        self._keyed = hmac.new(secret, digestmod="sha256")
+        self.name = self.sign(b"name of this key")[:16]
         """Tells one secret from another, and nothing of it."""
 
     def sign(self, data: bytes) -> str:
         """The signature of bytes, as 64 hexadecimal digits."""
-        return hmac.digest(self._secret, data, "sha256").hex()
+        one = self._keyed.copy()  # a third of the time of beginning with the secret
+        one.update(data)
+        return one.hexdigest()
 
     def is_right(self, data: bytes, signature: str) -> bool:
         """Whether a signature is that of bytes."""

@@ -127,8 +127,8 @@ class Bookkeeping:
     def _audited(self) -> Iterator[Event]:
         """Let the journal and the notebook know how far the audit goes."""
         audit, known = self.audit, self._transcript.audit
+        audit.flush()
         if audit.is_open and (known is None or known.head != audit.head):
-            audit.flush()
             audit.note()
             event = Audited(audit.lines, audit.head)
             self._keep(event)

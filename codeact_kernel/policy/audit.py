@@ -11,7 +11,6 @@ does not have the key (see `signing`); and lines taken off the end are missed wh
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import sys
@@ -24,7 +23,7 @@ from typing import Any
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Event
 from codeact_kernel.policy.audited import AUDITED, When
-from codeact_kernel.policy.chain import ENDING, last_line, sealed
+from codeact_kernel.policy.chain import last_line, seal, sealed
 from codeact_kernel.policy.ledger import Ledger
 from codeact_kernel.runfiles import Folder, write_all
 from codeact_kernel.signing import Signer
@@ -33,7 +32,8 @@ if sys.platform != "win32":
     import fcntl
 
 VERSION = 1
-_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+_DELAY = 0.01
+"""Seconds that a line of what has happened already may wait for the next one: together they take half the time."""
 
 
 class Audit:
@@ -70,7 +70,10 @@ class Audit:
         self._ledger: Ledger | None = None
         self._fd: int | None = None
         self._size = 0
-        self._early: list[tuple[float, str, Event]] | None = []
+        self._kept: list[tuple[float, str, Event]] | None = []
+        """What is not written yet, the oldest first; None where nothing ever will be."""
+        self._late: asyncio.TimerHandle | None = None
+        """Writes what nothing has come after."""
         self._waiting: asyncio.Future[None] | None = None
         self._behind = False
         """Whether a line is not known to be on the disk."""
@@ -107,14 +110,14 @@ class Audit:
             os.close(fd)
             raise
         self._fd, self._signer, self._ledger, self.path = fd, signer, ledger, path
-        early, self._early = self._early or [], None
-        self._write({"at": self._wall(), **about}, "later")
+        early, self._kept = self._kept or [], []
+        self._write([{"at": self._wall(), **about}], "later")
         for at, agent, event in early:
             self._take(at, agent, event)
 
     def leave(self) -> None:
         """Take that there will be none."""
-        self._early = None
+        self._kept = None
 
     def __call__(self, event: Event, agent: str) -> None:
         """Take an event.
@@ -126,12 +129,8 @@ class Audit:
         Raises:
             RecordError: If it is strict, and the line of what is about to happen cannot be written.
         """
-        if type(event) not in AUDITED:
-            return
-        if self._fd is not None:
+        if type(event) in AUDITED:
             self._take(self._wall(), agent, event)
-        elif self._early is not None:
-            self._early.append((self._wall(), agent, event))
 
     async def settled(self) -> None:
         """Wait until all lines are on the disk: one sync for all who wait in the same round of the loop.
@@ -148,7 +147,8 @@ class Audit:
         await asyncio.shield(self._waiting)
 
     def flush(self) -> None:
-        """Bring what is written to the disk, at once. Never raises."""
+        """Write what is not written, and bring it to the disk, at once. Never raises."""
+        self._write_kept()
         with suppress(RecordError):
             self._sync()
 
@@ -159,20 +159,38 @@ class Audit:
 
     def close(self) -> None:
         """Write a last line and end; may be called twice. Never raises."""
-        self._early = None
-        if self._fd is None:
-            return
-        with suppress(RecordError):
-            self._write({"at": self._wall(), "event": "AuditEnded"}, "later")
-        self.flush()
-        self.note()
-        os.close(self._fd)
-        self._fd = None
+        if self._fd is not None:
+            self._write_kept()
+            self._write([{"at": self._wall(), "event": "AuditEnded"}], "later")
+            self.flush()
+            self.note()
+            os.close(self._fd)
+            self._fd = None
+        self._kept = None
 
     def _take(self, at: float, agent: str, event: Event) -> None:
-        line = AUDITED[type(event)]
-        about = {"at": at, "agent": agent, "event": type(event).__name__, **line.read(event)}
-        self._write(about, line.due(event))
+        if self._kept is None:
+            return
+        self._kept.append((at, agent, event))
+        if self._fd is None:
+            return
+        when = AUDITED[type(event)].due(event)
+        if when != "later":
+            self._write_kept(when)
+        elif self._late is None:
+            try:
+                self._late = asyncio.get_running_loop().call_later(_DELAY, self._write_late)
+            except RuntimeError:  # outside of the loop nothing comes later
+                self._write_kept()
+
+    def _write_late(self) -> None:
+        self._late = None
+        self._write_kept()
+
+    def _write_kept(self, when: When = "later") -> None:
+        if self._kept and self._fd is not None:
+            kept, self._kept = self._kept, []
+            self._write([_told(*each) for each in kept], when)
 
     def _continued(self, fd: int, path: Path, signer: Signer) -> dict[str, Any]:
         """What the first line says that is written now: that the audit begins, or goes on."""
@@ -196,25 +214,28 @@ class Audit:
             about["torn"] = torn
         return about
 
-    def _write(self, about: dict[str, Any], when: When) -> None:
+    def _write(self, told: list[dict[str, Any]], when: When) -> None:
+        """Write lines at once: all of them or none."""
         assert self._fd is not None
         assert self._signer is not None
-        first: dict[str, Any] = {"n": self.lines + 1, "prev": self.head, "audit": self.name}
-        if self._lost:
-            first["lost"] = self._lost
-        body = _encode(first | about)[:-1].encode("ascii")
-        mac = self._signer.sign(body)
-        data = body + ENDING % mac.encode()
+        lines, head, data = self.lines, self.head, b""
+        for about in told:
+            lines += 1
+            first: dict[str, Any] = {"n": lines, "prev": head, "audit": self.name}
+            if self._lost and not data:
+                first["lost"] = self._lost
+            line, head = seal(first | about, self._signer)
+            data += line
         try:
             write_all(self._fd, data)
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._size)
-            self._lost += 1
+            self._lost += len(told)
             self._fail(error, when)
             return
         self._size += len(data)
-        self.lines, self.head, self._lost, self._behind = self.lines + 1, mac, 0, True
+        self.lines, self.head, self._lost, self._behind = lines, head, 0, True
         if when == "now":
             self._sync(when)
 
@@ -253,6 +274,11 @@ class Audit:
         self.on_failure(failure)
         if when != "later":
             raise failure
+
+
+def _told(at: float, agent: str, event: Event) -> dict[str, Any]:
+    kind = type(event)
+    return {"at": at, "agent": agent, "event": kind.__name__, **AUDITED[kind].read(event)}
 
 
 def _to_disk(fd: int) -> None:

@@ -1,6 +1,6 @@
 """One line of an audit as it stands in the file.
 
-Comes in: bytes. Goes out: what the line says, where its signature is right.
+Comes in: what a line says. Goes out: its bytes; and back, where its signature is right.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import to_json
+
 from codeact_kernel.signing import Signer
 
-ENDING = b',"mac":"%s"}\n'
+_ENDING = ',"mac":"%s"}\n'
 """How each line ends; what stands before it is signed."""
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _LINE = re.compile(rb'(\{"n":.*),"mac":"([0-9a-f]{64})"\}', re.DOTALL)
 _STEP = 2**16
 
@@ -28,6 +31,27 @@ class Head:
     """The signature of the last of them."""
     witness: str
     """Who knows it, in words: "the journal"."""
+
+
+def seal(fields: dict[str, Any], signer: Signer) -> tuple[bytes, str]:
+    """A line, in ASCII.
+
+    Args:
+        fields: What it says.
+        signer: Signs it.
+
+    Returns:
+        The line with its line end, and its signature.
+    """
+    try:
+        body = to_json(fields)  # in a fifth of the time
+    except ValueError:  # half a character
+        body = b""
+    if not body or not body.isascii():
+        body = _encode(fields).encode("ascii")
+    body = body[:-1]
+    mac = signer.sign(body)
+    return body + (_ENDING % mac).encode(), mac
 
 
 def sealed(raw: bytes, signer: Signer) -> dict[str, Any] | None:

@@ -33,6 +33,7 @@ from codeact_kernel.policy import audit as module
 from codeact_kernel.policy import verify
 from codeact_kernel.policy.audited import AUDITED
 from codeact_kernel.signing import Signer
+from codeact_kernel.testing.clock import jumping
 
 CALL = ToolCalled("1", "search", "b1", '"cats", limit=2')
 
@@ -51,6 +52,7 @@ def disk(monkeypatch):
 
     class Disk:
         syncs = 0
+        writes = 0
         full = False
 
         def sync(self, fd):
@@ -58,6 +60,7 @@ def disk(monkeypatch):
             os.fsync(fd)
 
         def write(self, fd, data):
+            self.writes += 1
             if self.full:
                 os.write(fd, data[:7])
                 raise OSError(28, "No space left on device")
@@ -219,6 +222,59 @@ async def test_a_call_that_is_given_up_takes_no_sync_from_the_others(stage, disk
     first.cancel()
     await second
     assert (first.cancelled(), disk.syncs) == (True, 1)
+
+
+@jumping
+async def test_a_return_waits_for_the_next_call_and_both_are_written_at_once(stage, disk):
+    audit = stage.open(sync=False)
+    before = disk.writes
+    audit(ToolReturned("1", True, 0.1), "a")
+    assert [line["event"] for line in lines(stage)] == ["AuditBegun"]
+    audit(ToolCalled("2", "search", "b1", ""), "b")
+    assert disk.writes == before + 1
+    _, returned, called = lines(stage)
+    assert (returned["call_id"], returned["agent"], called["call_id"], called["agent"]) == (
+        "1",
+        "a",
+        "2",
+        "b",
+    )
+    assert returned["at"] < called["at"]
+    assert verify(stage.path, stage.signer, [stage.head(audit)]).is_right
+
+
+@jumping
+async def test_a_return_that_nothing_follows_is_written_in_a_moment(stage):
+    audit = stage.open()
+    began = asyncio.get_running_loop().time()
+    for number in range(3):
+        audit(ToolReturned(str(number), True, 0.1), "a")
+    while audit.lines == 1:
+        await asyncio.sleep(0.001)
+    assert asyncio.get_running_loop().time() - began < 0.02
+    assert [line["event"] for line in lines(stage)] == ["AuditBegun", *["ToolReturned"] * 3]
+
+
+@pytest.mark.parametrize("end", ["flush", "close"])
+@jumping
+async def test_what_waits_is_written_at_a_turns_end_and_at_the_end(stage, end):
+    audit = stage.open()
+    audit(ToolReturned("1", True, 0.1), "a")
+    getattr(audit, end)()
+    assert [line["event"] for line in lines(stage)][1] == "ToolReturned"
+    assert verify(stage.path, stage.signer, [stage.head(audit)]).is_right
+
+
+@jumping
+async def test_where_two_lines_cannot_be_written_two_are_missed_and_the_call_is_not_made(stage, disk):
+    audit = stage.open()
+    audit(ToolReturned("1", True, 0.1), "a")
+    disk.full = True
+    with pytest.raises(RecordError):
+        audit(CALL, "a")
+    disk.full = False
+    audit(CALL, "a")
+    assert [line.get("lost") for line in lines(stage)] == [None, 2]
 
 
 async def test_without_sync_lines_are_written_and_nothing_waits(stage, disk):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.events import BlockQueued, NoteReceived
 from codeact_kernel.policy import Ledger, journal_heads, name_of, notebook_heads, verify
+from codeact_kernel.policy.chain import seal, sealed
 from codeact_kernel.signing import Signer
 
 COUNT = 8
@@ -156,3 +157,14 @@ def test_notes_that_have_become_many_are_put_aside(tmp_path, monkeypatch):
     assert notes.heads("a")[-1].lines == 11
     assert len(list(tmp_path.iterdir())) == 2
     assert notes.heads("b") == []
+
+
+@given(st.dictionaries(st.text(), st.one_of(st.text(), st.floats(allow_nan=False), st.none(), st.booleans())))
+def test_whatever_a_line_says_is_read_as_it_was_said_and_is_ascii_on_one_line(said):
+    signer = Signer(b"k" * 32)
+    fields = {"n": 1, "half a character": "\ud800", "control": "\x9b2J", "said": said}
+    for about in (fields, {"n": 1, "said": said}):
+        line, mac = seal(about, signer)
+        assert line.isascii()
+        assert (line.count(b"\n"), line.endswith(b"\n")) == (1, True)
+        assert sealed(line[:-1], signer) == {**about, "mac": mac}
