@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -24,6 +25,12 @@ from codeact_kernel.inkernel.forked import leave_if_copy
 from codeact_kernel.inkernel.insist import Insistent, insist, is_hit, relent, set_async_exc
 
 T = TypeVar("T")
+
+Later = Callable[[float, Callable[[], None]], None]
+"""Calls a function after so many seconds, in another thread."""
+
+NUDGE = 0.05
+"""Seconds after which a signal whose handler has not run is followed by a nudge."""
 
 _here = threading.local()
 
@@ -199,14 +206,20 @@ class Guard:
 class MainGuard(Guard):
     """The guard of the main thread: delivers by SIGINT, which also ends calls that block in C.
 
+    A signal that comes after the interpreter's last look for signals, and before the call blocks, is only noted: the
+    call blocks all the same. So the thread is nudged until the handler has run: by SIGURG, which means nothing where
+    it comes too late.
+
     Args:
         on_signal: Called, in the main thread, for a SIGINT that none of our interrupts has sent, with the request whose
             code runs, or None. Returns whether that request is what the signal means.
+        later: Calls the nudges.
     """
 
-    def __init__(self, on_signal: Callable[[Any], bool]) -> None:
+    def __init__(self, on_signal: Callable[[Any], bool], later: Later) -> None:
         super().__init__()
         self._is_meant = on_signal
+        self._later = later
         self._due: object | None = None
 
     def hold(self, function: Callable[..., T], *args: Any) -> T:
@@ -217,10 +230,20 @@ class MainGuard(Guard):
     def install(self) -> None:
         """Become the process's handler of SIGINT. Must be called in the main thread."""
         signal.signal(signal.SIGINT, self._on_signal)
+        if hasattr(signal, "SIGURG"):
+            # A signal that is ignored, as this one is by default, ends no call.
+            signal.signal(signal.SIGURG, lambda signum, frame: None)
 
     def _send(self, request: object, exception: type[KeyboardInterrupt]) -> None:
         self._due = request
         signal.pthread_kill(self._thread, signal.SIGINT)
+        self._later(NUDGE, partial(self._nudge, request, NUDGE))
+
+    def _nudge(self, request: object, pause: float) -> None:
+        if self._due is request is self._open:
+            signal.pthread_kill(self._thread, signal.SIGURG)
+            # Rarer and rarer: a handler of the code's own does not tell that it has run.
+            self._later(2 * pause, partial(self._nudge, request, 2 * pause))
 
     def _on_signal(self, signum: int, frame: Any) -> None:
         due, self._due = self._due, None

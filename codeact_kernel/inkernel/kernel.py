@@ -99,9 +99,9 @@ class CodeactKernel(AskingKernel):
             self._ended,
         )
         self.subshells = Subshells(self.executor)
-        self.main_guard = MainGuard(self._on_signal)
+        self.main_guard = MainGuard(self._on_signal, self._later)
         self.main_lane = MainLane(self._call_soon_in_main, self.main_guard, self.executor.run)
-        self.async_lane = AsyncLane(self.executor.run_async, self.main_lane.context.copy)
+        self.async_lane = AsyncLane(self.executor.run_async, self.main_lane.context.copy, self._later)
         worker_lane = WorkerLane(self.executor.run, self.main_lane.context.copy)
         lanes = {"main": self.main_lane, "async": self.async_lane, "worker": worker_lane}
         self.router = Router(lanes, lambda name: knows(self.shell, name), self.executor.drop)

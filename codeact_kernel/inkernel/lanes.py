@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine, MainGuard
+from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine, Later, MainGuard
 from codeact_kernel.inkernel.request import Request, current
 
 RunSync = Callable[[Request], None]
@@ -134,13 +134,15 @@ class AsyncLane:
     Args:
         run: The executor for requests with await.
         context: Makes the context that a request runs in.
+        later: Calls the second stage of an interrupt.
     """
 
     name = "async"
 
-    def __init__(self, run: RunAsync, context: MakeContext) -> None:
+    def __init__(self, run: RunAsync, context: MakeContext, later: Later) -> None:
         self._run = run
         self._context = context
+        self._later = later
         self.home = Home(self._make_task)
 
     def start(self) -> None:
@@ -169,21 +171,25 @@ class AsyncLane:
             for coroutine in list(request.coroutines):
                 coroutine.give_up()
             request.home.guard.interrupt(request, insisting=True)
-        request.home.loop.call_soon_threadsafe(self._cancel, request)
-        threading.Timer(SECOND_STAGE, self._second_stage, (request,)).start()
+        heard = threading.Event()
+        request.home.loop.call_soon_threadsafe(self._cancel, request, heard)
+        self._later(SECOND_STAGE, partial(self._second_stage, request, heard))
 
     def _begin(self, request: Request) -> None:
         request.task = asyncio.Task(self._run(request), loop=asyncio.get_running_loop())
 
-    def _cancel(self, request: Request) -> None:
+    def _cancel(self, request: Request, heard: threading.Event) -> None:
+        heard.set()
         for task in list(request.tasks):
             task.cancel()
         if request.awaiting and request.task is not None:
             request.task.cancel()
 
-    def _second_stage(self, request: Request) -> None:
-        if request.ended is None and request.guard is not None:
-            request.guard.interrupt(request)
+    def _second_stage(self, request: Request, heard: threading.Event) -> None:
+        assert request.home is not None
+        if request.ended is None and not request.home.guard.interrupt(request) and not heard.is_set():
+            # Another one holds the loop, which may have a step of this one to make before it comes to cancel it.
+            self._later(SECOND_STAGE, partial(self._second_stage, request, heard))
 
     def _make_task(
         self, guard: Guard, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any

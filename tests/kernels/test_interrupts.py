@@ -19,6 +19,18 @@ STUCK = {
         "import threading\nprint('on', flush=True)\nthreading.Lock().acquire() and threading.Event().wait()",
         "main",
     ),
+    "main, about to wait": (
+        # No bytecode lies between the two calls, where the interpreter would look for the signal.
+        """
+import functools, hashlib, operator, threading
+lock = threading.Lock()
+lock.acquire()
+compute = functools.partial(hashlib.pbkdf2_hmac, "sha256", b"", b"", 500_000)
+print('on', flush=True)
+list(map(operator.call, [compute, lock.acquire]))
+""",
+        "main",
+    ),
     "worker, busy": ("print('on', flush=True)\nwhile True: pass", "worker"),
     "worker, asyncio.run": (
         "import asyncio\nprint('on', flush=True)\nasyncio.run(asyncio.sleep(60))",
@@ -53,6 +65,26 @@ async def test_an_interrupt_ends_the_block_it_names_and_no_other(bench, name):
     assert stuck.text == "on\n"
     assert (await beside_task).text == "whole\n"
     assert (await bench.run("print('next')", lane=lane)).text == "next\n"
+
+
+async def test_an_interrupt_that_comes_while_another_block_holds_the_loop_ends_the_block_it_names(bench):
+    await bench.run("import asyncio, time\ngo = asyncio.Event()")
+    holder, holder_task = bench.start(
+        "await go.wait()\nprint('held', flush=True)\ntime.sleep(1)\nprint('whole')", id="holder"
+    )
+    await holder.running.wait()
+    # Woken by the same event, it has its next step to make before the loop comes to cancel it.
+    stuck, stuck_task = bench.start(
+        "print('on', flush=True)\nif True:\n    await go.wait()\n    time.sleep(60)", id="stuck"
+    )
+    await stuck.spoke.wait()
+    await bench.run("go.set()", id="go", lane="async")
+    await holder.spoke.wait()
+    await bench.runner.interrupt("stuck")
+    async with asyncio.timeout(10):
+        await stuck_task
+    assert "KeyboardInterrupt" in stuck.error
+    assert (await holder_task).text == "held\nwhole\n"
 
 
 async def test_a_block_that_waits_is_cancelled_before_it_starts(bench):

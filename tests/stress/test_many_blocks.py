@@ -90,6 +90,26 @@ async def test_interrupts_at_random_instants_hit_their_block_or_nobody(bench, la
         assert (await beside_task).status == "ok"
 
 
+WAITS = {
+    "main": "threading.Event().wait()",
+    "worker": "threading.Event().wait()",
+    "async": "await asyncio.Event().wait()",
+}
+
+
+@pytest.mark.parametrize("lane", WAITS)
+async def test_no_interrupt_is_lost_that_comes_as_a_block_begins_to_wait(bench, lane, times):
+    chance = random.Random(13)
+    await bench.run("import asyncio, threading")
+    for number in range(times(300, 10_000 if lane == "main" else 1000)):
+        waiting, task = bench.start(WAITS[lane], id=f"w{number}", lane=None if lane == "async" else lane)
+        await waiting.running.wait()
+        await asyncio.sleep(chance.random() * 0.003)
+        await bench.runner.interrupt(f"w{number}")
+        async with asyncio.timeout(10):
+            assert "KeyboardInterrupt" in (await task).error
+
+
 async def test_interrupt_then_run_again_never_hangs(bench, times):
     for number in range(times(40, 200)):
         lane = ("main", "worker", None)[number % 3]
