@@ -18,13 +18,18 @@ from collections.abc import Iterator
 from codeact_kernel.controls import plain
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_SPAN = re.compile(r"(?<!`)(`+)(?!`)((?:(?!\n[ \t]*\n).)+?)(?<!`)\1(?!`)", re.DOTALL)
+_TICKS = re.compile("`+")
+_BLANK = re.compile(r"\n[ \t]*\n")
 _FAR = 2000
-"""Characters of an address that are looked at; what is longer, and has said nothing good by then, leads nowhere."""
+"""Characters of an address that are looked at; what is longer, and has said nothing good by then, leads nowhere.
+
+An address is looked at only up to where the next one may begin, so that no text is looked at more than once: what
+begins one is no part of any scheme.
+"""
 _TAG = re.compile(r"\\?<(?=[A-Za-z/!?])(?!(?:https?://|mailto:)[^\s<>\"'`=(]{0,2000}>)")
-_IMAGE = re.compile(r"!\[(?:[^\]]{0,2000}\]\(([^)]{0,2000})\))?")
-_LINK = re.compile(r"\](?=\(([^)]{0,2000})|:[ \t]*\n?[ \t]*(\S{0,2000}))")
-_MATH_LINK = re.compile(r"\\(?=(?:href|url)\s{0,9}\{([^}]{0,2000}))")
+_IMAGE = re.compile(r"!\[(?:[^\[\]]{0,2000}\]\(((?:[^)!]|!(?!\[)){0,2000})\))?")
+_LINK = re.compile(r"\](?=\(((?:[^)\]]|\](?!\()){0,2000})|:[ \t]*\n?[ \t]*((?:[^\s\]]|\](?![:(])){0,2000}))")
+_MATH_LINK = re.compile(r"\\(?=(?:href|url)\s{0,9}\{((?:[^}\\]|\\(?!(?:href|url)\s{0,9}\{)){0,2000}))")
 _SCHEME = re.compile(r"[^a-z0-9]*([a-z][a-z0-9+.-]*):")
 _LINKED = frozenset({"http", "https", "mailto", "ftp", "ftps", "tel", "attachment"})
 """What a link may lead to; another scheme may be a script."""
@@ -79,12 +84,26 @@ def _closing(fence: str) -> str:
 
 def _prose(text: str) -> str:
     pieces, at = list[str](), 0
-    for span in _SPAN.finditer(text):
-        pieces.append(_harmless(text[at : span.start()]))
-        same = _harmless(span[2]) == span[2]
-        pieces.append(span[0] if same else f"<code>{_letters(span[2].strip())}</code>")
-        at = span.end()
+    for begins, ends in _spans(text):
+        if begins.start() < at:
+            continue
+        pieces.append(_harmless(text[at : begins.start()]))
+        code, at = text[begins.end() : ends.start()], ends.end()
+        same = _harmless(code) == code
+        pieces.append(text[begins.start() : at] if same else f"<code>{_letters(code.strip())}</code>")
     return "".join([*pieces, _harmless(text[at:])])
+
+
+def _spans(text: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
+    """Ticks that may begin a span of code in prose, each with those that end it, in order."""
+    after, end, pairs = dict[int, re.Match[str]](), len(text), []
+    for ticks in reversed(list(_TICKS.finditer(text))):
+        if _BLANK.search(text, ticks.end(), end):
+            after.clear()  # no span goes beyond a paragraph
+        if (same := after.get(len(ticks[0]))) is not None:
+            pairs.append((ticks, same))
+        after[len(ticks[0])], end = ticks, ticks.start()
+    return reversed(pairs)
 
 
 def _harmless(text: str) -> str:
