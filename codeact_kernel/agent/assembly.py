@@ -27,6 +27,7 @@ from codeact_kernel.agent.models import Models
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
+from codeact_kernel.agent.rundir import make_runs
 from codeact_kernel.agent.seeing import open_vision
 from codeact_kernel.agent.serving import answering, make_server, own_methods
 from codeact_kernel.agent.subagents import Subagents
@@ -145,6 +146,8 @@ async def assemble(
     described = catalogue.describe_all()
     who, kernel_settings = (kin.number, kin.name), wanted_kernel(options, wanted, kin.tree.sandbox)
     if kin.depth == 0:
+        if options.run_dir in (None, True):
+            make_runs(wanted.workspace)
         kernel = Kernel(kernel_settings, serve, described, remind, who)
         await kernel.start(kin.tree.launch)
     else:

@@ -20,6 +20,24 @@ AGENTS = "agents"
 """The folder of a run in which the records of its sub-agents are."""
 
 
+def make_runs(workspace: Path) -> None:
+    """Make the folder in which records go by themselves, where it is not there.
+
+    It is made before a kernel starts: what is there by then can be kept from being changed by blocks.
+
+    Args:
+        workspace: The folder in which the run works.
+
+    Raises:
+        ConfigError: As for `make_run_dir`.
+    """
+    try:
+        Folder.make(workspace / ".codeact" / "runs", below=workspace).close()
+        _ignore(workspace)
+    except OSError as error:
+        raise _cannot(workspace / ".codeact" / "runs", error) from error
+
+
 def make_run_dir(workspace: Path, task: str, chosen: Path | None = None) -> Folder:
     """Make the folder of a run.
 
@@ -37,17 +55,16 @@ def make_run_dir(workspace: Path, task: str, chosen: Path | None = None) -> Fold
     try:
         if chosen is not None:
             return _unused(Folder.make(chosen, below=workspace))
+        make_runs(workspace)
         runs = Folder.make(workspace / ".codeact" / "runs", below=workspace)
         try:
-            _ignore(workspace)
             stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{slug(task)}"
             names = (stem if n == 1 else f"{stem}-{n}" for n in range(1, 10_000))
             return runs.sub(next(name for name in names if not runs.has(name)))
         finally:
             runs.close()
     except OSError as error:
-        where = chosen or workspace / ".codeact" / "runs"
-        raise ConfigError(f"the run's folder {where} cannot be made: {error.strerror}") from error
+        raise _cannot(chosen or workspace / ".codeact" / "runs", error) from error
 
 
 def make_agent_dir(folder: Folder, name: str) -> Folder:
@@ -68,6 +85,10 @@ def make_agent_dir(folder: Folder, name: str) -> Folder:
             agents.close()
     except OSError as error:
         raise ConfigError(f"the folder of {name} cannot be made: {error.strerror}") from error
+
+
+def _cannot(where: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"the run's folder {where} cannot be made: {error.strerror}")
 
 
 def _unused(folder: Folder) -> Folder:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 
 import pytest
+from talk import block, heard, play
 
 from codeact_kernel.agent.rundir import make_agent_dir, make_run_dir
 from codeact_kernel.errors import ConfigError
@@ -82,3 +84,28 @@ def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be made"):
         make_run_dir(tmp_path, "x", tmp_path / "file" / "r")
+
+
+TRY = """
+import os
+for name in ('.codeact/planted', '.codeact/runs/planted', '.codeact/.gitignore'):
+    try: open(name, 'w'); print('it was', 'changed', name)
+    except OSError: pass
+try: os.rename('.codeact', 'away'); print('it was', 'moved')
+except OSError: pass
+print('it was', 'tried')
+"""
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed")
+async def test_no_block_changes_the_records_of_a_workspace_in_its_first_run_either(tmp_path):
+    """The kernel of the agent is spawned, that of the sub-agent forked."""
+    lead = [block(TRY), block("await self.run_agent('SCOUT')"), "Done."]
+    model, _, _ = await play(tmp_path, {"ROOT": lead, "SCOUT": [block(TRY), "Tried."]}, sandbox="bwrap")
+    for words in ("ROOT", "SCOUT"):
+        said = heard(model, words)
+        assert "it was tried" in said
+        assert "it was changed" not in said
+        assert "it was moved" not in said
+    assert (tmp_path / ".codeact" / ".gitignore").read_text() == "*\n"
