@@ -142,8 +142,12 @@ class Folder:
         """
         return self._checked(name, self._open(name, os.O_RDONLY))
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes | Iterable[bytes]) -> None:
         """Put a file in place, whole: written beside the old one, which it replaces in one step; on the disk then.
+
+        Args:
+            name: The file.
+            data: What it holds, or the pieces of that; an `OSError` of who makes them passes.
 
         Raises:
             OSError: If it cannot be written. The old one is still there.
@@ -153,7 +157,8 @@ class Folder:
         fd = self.create(beside)
         try:
             try:
-                write_all(fd, data)
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    write_all(fd, piece)
                 os.fsync(fd)
             finally:
                 os.close(fd)

@@ -1,12 +1,13 @@
 """What happened, in memory: the events of a run folded into turns, blocks and context entries.
 
 Comes in: events, one after the other. Goes out: `Transcript`, which the window reads to build a request and
-the record reads to write the notebook. Nothing else keeps a second account of the run.
+the record reads to write the notebook. Nothing else keeps a second account of the run. What is settled can be taken out
+of it by whoever writes it down, so that a run of days does not grow in memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codeact_kernel.blocks import Block, BlockResult, LeftOut
 from codeact_kernel.events import (
@@ -20,6 +21,7 @@ from codeact_kernel.events import (
     Drafted,
     Entry,
     Event,
+    Knowledge,
     ModelUsed,
     NoteReceived,
     Reply,
@@ -31,6 +33,9 @@ from codeact_kernel.events import (
 )
 from codeact_kernel.excerpt import Excerpt
 from codeact_kernel.messages import Usage
+
+LATEST = 50
+"""Turns that stay when others are taken out: what somebody still looks at, or still waits for."""
 
 
 @dataclass(slots=True)
@@ -61,6 +66,8 @@ class Turn:
 
     number: int
     started: float
+    place: int = 0
+    """Its place in its run, from 0."""
     notes: list[NoteReceived] = field(default_factory=list)
     """Notes that came in while this turn was the last one."""
     draft: Reply | None = None
@@ -77,6 +84,11 @@ class RunRecord:
     before: Usage = field(default_factory=Usage)
     """What the runs before it had used."""
     turns: list[Turn] = field(default_factory=list)
+    """In order; of a long run without those that were taken out."""
+    turn_count: int = 0
+    """All turns that it has had."""
+    number: int = 0
+    """Its place among the runs of the transcript, from 0."""
     resumed: list[RunResumed] = field(default_factory=list)
     """Each time that it went on after it had stopped."""
     end: RunEnded | None = None
@@ -97,6 +109,17 @@ class RunRecord:
         return self.end.stop if self.end else None
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was taken out of a transcript, because nothing of it changes any more."""
+
+    runs: tuple[RunRecord, ...] = ()
+    """Runs, each with those of its turns alone."""
+    entries: tuple[Entry, ...] = ()
+    first: int = 0
+    """The place of the first of the entries."""
+
+
 @dataclass(slots=True)
 class Transcript:
     """The account of an agent's runs."""
@@ -104,6 +127,8 @@ class Transcript:
     runs: list[RunRecord] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     """What the context is made of, in order; a `Knowledge` entry replaces all before it."""
+    taken: int = 0
+    """Entries before them that were taken out."""
     blocks: dict[str, BlockRecord] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     audit: Audited | None = None
@@ -118,7 +143,7 @@ class Transcript:
         """
         match event:
             case RunStarted():
-                self.runs.append(RunRecord(event, self.usage))
+                self.runs.append(RunRecord(event, self.usage, number=len(self.runs)))
             case RunResumed():
                 self.runs[-1].end = None
                 self.runs[-1].resumed.append(event)
@@ -143,6 +168,8 @@ class Transcript:
                 self.blocks[event.id].started = event.at
                 self.blocks[event.id].lane = event.lane
             case BlockOutput():
+                if event.late and event.id not in self.blocks:
+                    return  # its block was taken out; the journal has it
                 record = self.blocks[event.id]
                 record.outputs.add(event.output)
                 record.late += event.late
@@ -162,7 +189,43 @@ class Transcript:
         if turns and turns[-1].number == event.turn and not (turns[-1].reply or turns[-1].draft):
             turns[-1].started = event.at
         else:
-            turns.append(Turn(event.turn, event.at))
+            turns.append(Turn(event.turn, event.at, self.runs[-1].turn_count))
+            self.runs[-1].turn_count += 1
+
+    @property
+    def turn_count(self) -> int:
+        """All turns of all runs."""
+        return sum(run.turn_count for run in self.runs)
+
+    def take_settled(self, latest: int = LATEST) -> Settled | None:
+        """Take out what does not change any more: of turns and of entries of the context, once it is worth it.
+
+        Turns are settled whose reply and blocks have ended, but for the latest; entries, once a compaction has
+        replaced them.
+
+        Args:
+            latest: Turns that stay, at least one; as many have to be settled besides.
+
+        Returns:
+            What was taken out; None for nothing.
+        """
+        old = [(run, turn) for run in self.runs for turn in run.turns][:-latest]
+        done = {id(turn) for _, turn in old if _is_settled(turn)}
+        if len(done) < latest:
+            return None
+        runs = []
+        for run in self.runs:
+            turns = [turn for turn in run.turns if id(turn) in done]
+            if turns:
+                runs.append(replace(run, turns=turns))
+                run.turns = [turn for turn in run.turns if id(turn) not in done]
+        for record in (block for run in runs for turn in run.turns for block in turn.blocks):
+            self.blocks.pop(record.id, None)
+        seen = max((at for at, entry in enumerate(self.entries) if isinstance(entry, Knowledge)), default=0)
+        entries, first = tuple(self.entries[:seen]), self.taken
+        del self.entries[:seen]
+        self.taken += seen
+        return Settled(tuple(runs), entries, first)
 
     def _append(self, entry: Entry) -> None:
         self.entries.append(entry)
@@ -170,3 +233,7 @@ class Transcript:
             self.usage += entry.usage
             if self.runs and self.runs[-1].turns:
                 self.runs[-1].turns[-1].reply, self.runs[-1].turns[-1].draft = entry, None
+
+
+def _is_settled(turn: Turn) -> bool:
+    return turn.reply is not None and all(record.result is not None for record in turn.blocks)

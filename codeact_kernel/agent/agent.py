@@ -295,7 +295,7 @@ class Agent(Options):
 
     @property
     def _turns(self) -> int:
-        return sum(len(run.turns) for run in self.transcript.runs)
+        return self.transcript.turn_count
 
     async def _begin(self, task: str) -> None:
         parts = self._entered

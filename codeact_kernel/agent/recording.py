@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Event
-from codeact_kernel.record import Journal, Recorder
+from codeact_kernel.record import Journal, NotebookFile, Recorder
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.signing import Signer
 from codeact_kernel.transcript import Transcript
@@ -38,7 +38,9 @@ class Recording:
     ) -> None:
         self.folder = folder
         self.notebook = folder.path / NOTEBOOK
-        self._recorder = Recorder(self.notebook, transcript, report=report, folder=folder, signer=signer)
+        self._recorder = Recorder(
+            NotebookFile(self.notebook, None, folder, signer), transcript, report=report
+        )
         self._journal = Journal(folder.path / JOURNAL, report=report, folder=folder)
         self._closing = asyncio.Event()
         self._open = asyncio.Event()

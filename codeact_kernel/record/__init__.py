@@ -8,14 +8,16 @@ from __future__ import annotations
 from codeact_kernel.record.journal import Journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
 from codeact_kernel.record.reading import JournalRead, read_journal
-from codeact_kernel.record.recorder import Recorder, snapshot, write_notebook
+from codeact_kernel.record.recorder import Recorder, snapshot
 from codeact_kernel.record.seal import Seal
 from codeact_kernel.record.trust import is_ours
+from codeact_kernel.record.writing import NotebookFile, write_notebook
 
 __all__ = [
     "Journal",
     "JournalRead",
     "Notebook",
+    "NotebookFile",
     "NotebookSettings",
     "Recorder",
     "Seal",

@@ -13,9 +13,10 @@ and the block, so that they are the same in every version of the file.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -31,6 +32,11 @@ from codeact_kernel.transcript import BlockRecord, RunRecord, Turn
 Cell = dict[str, Any]
 CellName = tuple[str, str, str]
 """The run, the turn and what it is in it."""
+
+Place = tuple[int, float]
+"""Where something stands in the notebook: for cells the number of the run, and the place of the turn in it."""
+Placed = tuple[Place, list[dict[str, Any]]]
+"""What of a list has one place."""
 
 SCHEMA = 1
 """Version of what stands under `codeact`."""
@@ -61,11 +67,19 @@ class RunCells:
         self._outputs = {id(record): made for record, made in zip(blocks_of(run), folded, strict=True)}
         self._limit = limit
         self._names = names
-        self.cells: list[Cell] = [self._task()]
-        for turn in run.turns:
-            self.cells += self._turn(turn)
+
+    def all(self) -> Iterator[Placed]:
+        """The heading, the turns that the run holds, and its end, each with its place."""
+        run = self._run
+        yield (run.number, -1), [self._task()]
+        yield from self.turns()
         if run.end:
-            self.cells.append(self._end(run.end))
+            yield (run.number, math.inf), [self._end(run.end)]
+
+    def turns(self) -> Iterator[Placed]:
+        """The turns alone."""
+        for turn in self._run.turns:
+            yield (self._run.number, turn.place), self._turn(turn)
 
     def _task(self) -> Cell:
         start = self._run.start
@@ -142,7 +156,7 @@ class RunCells:
     def _is_answer(self, turn: Turn, part: Part) -> bool:
         """Whether the last part of a turn is the answer, which has a cell of its own."""
         end = self._run.end
-        if turn is not self._run.turns[-1] or not isinstance(part, Prose) or end is None:
+        if turn.place + 1 != self._run.turn_count or not isinstance(part, Prose) or end is None:
             return False
         return end.answer is not None and end.answer.strip() == part.text.strip()
 

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import nbformat
 
 from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Task, to_json
-from codeact_kernel.record.cells import SCHEMA, CellName, RunCells, blocks_of, usage_json
+from codeact_kernel.record.cells import SCHEMA, CellName, Placed, RunCells, blocks_of, usage_json
 from codeact_kernel.record.clean import clean
 from codeact_kernel.record.outputs import fold_outputs
-from codeact_kernel.transcript import Transcript
+from codeact_kernel.transcript import RunRecord, Settled, Transcript
 
 Notebook = dict[str, Any]
+Lists = dict[str, list[Placed]]
+LISTS = ("cells", "replies", "context", "notes")
+"""What of a notebook grows as long as the run goes on: its cells, and three lists of the metadata."""
 _EIGHT_BITS = re.compile("[\x7f-\x9f]")
 
 
@@ -43,17 +47,53 @@ def to_notebook(transcript: Transcript, settings: NotebookSettings | None = None
     Returns:
         The notebook as plain JSON values.
     """
+    frame, lists = framed(transcript, settings)
+    cells, *others = ([item for _, items in placed for item in items] for placed in lists.values())
+    frame["metadata"]["codeact"] |= dict(zip(LISTS[1:], others, strict=True))
+    return {**frame, "cells": cells}
+
+
+def framed(transcript: Transcript, settings: NotebookSettings | None = None) -> tuple[Notebook, Lists]:
+    """Write a transcript as a notebook whose long lists stand beside it.
+
+    Args:
+        transcript: As for `to_notebook`.
+        settings: As for `to_notebook`.
+
+    Returns:
+        The notebook without its cells and without what of `codeact` is in `LISTS`; and those, each with what it holds
+        of each place, in order.
+    """
+    cells = [placed for cells in _runs(transcript.runs, settings) for placed in cells.all()]
+    frame = {"nbformat": 4, "nbformat_minor": 5, "metadata": _metadata(transcript)}
+    return frame, {"cells": cells, **_about_entries(transcript.entries, transcript.taken, transcript.runs)}
+
+
+def settled_lists(settled: Settled, settings: NotebookSettings | None = None) -> Lists:
+    """What of the long lists was taken out of a transcript.
+
+    Args:
+        settled: What was taken out.
+        settings: As for `to_notebook`.
+
+    Returns:
+        As for `framed`.
+    """
+    cells = [placed for cells in _runs(settled.runs, settings) for placed in cells.turns()]
+    return {"cells": cells, **_about_entries(settled.entries, settled.first, settled.runs)}
+
+
+def _runs(runs: Sequence[RunRecord], settings: NotebookSettings | None) -> list[RunCells]:
     settings = settings or NotebookSettings()
-    blocks = [blocks_of(run) for run in transcript.runs]
+    blocks = [blocks_of(run) for run in runs]
     folded = iter(
         fold_outputs([record.outputs.outputs(record.file) for records in blocks for record in records])
     )
     names: Counter[CellName] = Counter()
-    cells = []
-    for run, records in zip(transcript.runs, blocks, strict=True):
-        outputs = [next(folded) for _ in records]
-        cells += RunCells(run, outputs, settings.stream_limit, names).cells
-    return {"nbformat": 4, "nbformat_minor": 5, "metadata": _metadata(transcript), "cells": cells}
+    return [
+        RunCells(run, [next(folded) for _ in records], settings.stream_limit, names)
+        for run, records in zip(runs, blocks, strict=True)
+    ]
 
 
 def notebook_text(notebook: Notebook) -> str:
@@ -62,8 +102,11 @@ def notebook_text(notebook: Notebook) -> str:
     Args:
         notebook: What `to_notebook` made.
     """
-    text = str(nbformat.writes(nbformat.from_dict(notebook))) + "\n"
-    # JSON may hold these as they are; a terminal on which the file is printed would obey them.
+    return safe_json(str(nbformat.writes(nbformat.from_dict(notebook))) + "\n")
+
+
+def safe_json(text: str) -> str:
+    """JSON with controls of eight bits escaped: it may hold them, but a terminal on which it is printed would obey."""
     return _EIGHT_BITS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
@@ -93,26 +136,36 @@ def _about(transcript: Transcript) -> dict[str, Any]:
         start, now, end = run.start, run.now, run.end
         about |= {"run_id": start.run_id, "task": start.task, "model": now.model, "kernel": now.kernel}
         about |= {"sandbox": now.sandbox, "options": now.options}
-        about |= {"system": start.system, "started": start.at, "turns": len(run.turns)}
+        about |= {"system": start.system, "started": start.at, "turns": run.turn_count}
         if end:
             about |= {"stop_reason": end.stop, "answer": end.answer, "message": end.message, "ended": end.at}
     if transcript.audit is not None:
         about["audit"] = {"lines": transcript.audit.lines, "head": transcript.audit.head}
-    about["replies"] = [_reply(entry) for entry in transcript.entries if isinstance(entry, Reply)]
-    about["context"] = [_context(entry) for entry in transcript.entries]
-    about["notes"] = [
-        {"run_id": run.start.run_id, "turn": turn.number, "from": note.sender, "text": note.text}
-        for run in transcript.runs
-        for turn in run.turns
-        for note in turn.notes
-    ]
     return dict(clean(about))
+
+
+def _about_entries(entries: Sequence[Entry], first: int, runs: Sequence[RunRecord]) -> Lists:
+    placed = [((0, first + at), entry) for at, entry in enumerate(entries)]
+    notes: list[Placed] = []
+    for run in runs:
+        for turn in run.turns:
+            told = [
+                {"run_id": run.start.run_id, "turn": turn.number, "from": note.sender, "text": note.text}
+                for note in turn.notes
+            ]
+            if told:
+                notes.append(((run.number, turn.place), clean(told)))
+    return {
+        "replies": [(place, [_reply(entry)]) for place, entry in placed if isinstance(entry, Reply)],
+        "context": [(place, [_context(entry)]) for place, entry in placed],
+        "notes": notes,
+    }
 
 
 def _reply(reply: Reply) -> dict[str, Any]:
     """A raw reply, as a replay of the model gives it again."""
     calls = [asdict(call) for call in reply.calls]
-    return {"text": reply.text, "finish": "stop", "calls": calls}
+    return dict(clean({"text": reply.text, "finish": "stop", "calls": calls}))
 
 
 def _context(entry: Entry) -> dict[str, Any]:
@@ -121,4 +174,4 @@ def _context(entry: Entry) -> dict[str, Any]:
         case Reply():
             return {"type": "Reply", "turn": entry.turn}
         case Task() | Observation() | Knowledge():
-            return dict(to_json(entry))
+            return dict(clean(to_json(entry)))

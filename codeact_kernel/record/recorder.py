@@ -1,7 +1,8 @@
 """Keeps the notebook of a run on disk while the run goes on.
 
 Comes in: the transcript, and every event as the sign that it has changed. Goes out: the `.ipynb`, whole and
-valid at every moment, because each version is written beside it and then takes its place in one step.
+valid at every moment, because each version is written beside it and then takes its place in one step. What is settled
+is taken out of the transcript then, so that neither its memory nor the work of a write grows with the run.
 
 A file that cannot be written is no reason to end a run of hours: the first failure is reported, once, as a
 `RecordError`; the recorder tries again with the next change, and what it says of itself (`error`) is true at
@@ -16,7 +17,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -34,10 +34,7 @@ from codeact_kernel.events import (
     ToolReturned,
     TurnStarted,
 )
-from codeact_kernel.record.notebook import NotebookSettings, notebook_text, to_notebook
-from codeact_kernel.record.trust import sign
-from codeact_kernel.runfiles import Folder
-from codeact_kernel.signing import Signer
+from codeact_kernel.record.writing import NotebookFile
 from codeact_kernel.transcript import Transcript
 
 _SHARE = 9.0
@@ -55,38 +52,29 @@ class Recorder:
     that writing takes more than a tenth of the time.
 
     Args:
-        path: The notebook. Its folder is made where it is missing.
+        file: The notebook's file; closed with it.
         transcript: What is written. It may go on changing in the loop's thread.
         report: Called in the loop's thread with the first failure, and with the first after a success.
-        settings: How much the notebook keeps.
         every: Seconds between two writes while something goes on.
         soon: Seconds between two writes at the end of something.
-        folder: The notebook's folder, held open by somebody; None opens it by its path.
-        signer: Signs each version, so that it is known later as one of ours; None for none.
     """
 
     def __init__(
         self,
-        path: Path,
+        file: NotebookFile,
         transcript: Transcript,
         *,
         report: Callable[[RecordError], None],
-        settings: NotebookSettings | None = None,
         every: float = 3.0,
         soon: float = 1.0,
-        folder: Folder | None = None,
-        signer: Signer | None = None,
     ) -> None:
-        self.path = path
-        self._folder = folder
-        self._signer = signer
+        self._file = file
         self.error: RecordError | None = None
         """Why the last write failed, or None where it did not."""
         self.writes = 0
         """How many writes succeeded."""
         self._transcript = transcript
         self._report = report
-        self._settings = settings
         self._every = every
         self._soon = soon
         self._rest = math.inf
@@ -99,11 +87,12 @@ class Recorder:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
 
     async def __aenter__(self) -> Self:
+        self._stack.callback(self._file.close)
         self._stack.callback(self._thread.shutdown)
         self._stack.push_async_callback(self._write_rest)
         self._group = await asyncio.TaskGroup().__aenter__()
         self._stack.push_async_exit(self._close_group)
-        keeper = self._group.create_task(self._keep(), name=f"recorder of {self.path.name}")
+        keeper = self._group.create_task(self._keep(), name=f"recorder of {self._file.path.name}")
         self._stack.callback(keeper.cancel)
         return self
 
@@ -154,15 +143,8 @@ class Recorder:
         """Write the transcript as it is now. Cancelled or not, the thread finishes what it was given."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        work = loop.run_in_executor(
-            self._thread,
-            write_notebook,
-            self.path,
-            snapshot(self._transcript),
-            self._settings,
-            self._folder,
-            self._signer,
-        )
+        settled = self._transcript.take_settled()
+        work = loop.run_in_executor(self._thread, self._file.write, snapshot(self._transcript), settled)
         work.add_done_callback(lambda work: self._landed(work, began))
         rest, self._rest = self._rest, math.inf
         try:
@@ -183,46 +165,11 @@ class Recorder:
             return
         known = self.error
         self.error = RecordError(
-            f"The notebook {self.path} cannot be written ({error.strerror or error}). The run goes on; "
+            f"The notebook {self._file.path} cannot be written ({error.strerror or error}). The run goes on; "
             "make room or make the folder writable, and the next write will hold everything."
         )
         if known is None:
             self._report(self.error)
-
-
-def write_notebook(
-    path: Path,
-    transcript: Transcript,
-    settings: NotebookSettings | None = None,
-    folder: Folder | None = None,
-    signer: Signer | None = None,
-) -> OSError | None:
-    """Build a notebook, write it beside the old one, and put it in its place.
-
-    Args:
-        path: The notebook. Its folder is made where it is missing.
-        transcript: What is written; it must not change meanwhile.
-        settings: How much the notebook keeps.
-        folder: Its folder, held open by somebody; None opens it by its path.
-        signer: Signs it; None for no signature.
-
-    Returns:
-        Why it could not be written, or None. The old version is then still there.
-    """
-    notebook = to_notebook(transcript, settings)
-    if signer is not None:
-        sign(notebook, signer)
-    data = notebook_text(notebook).encode()
-    try:
-        place = folder or Folder.make(path.parent)
-        try:
-            place.replace(path.name, data)
-        finally:
-            if place is not folder:
-                place.close()
-    except OSError as error:
-        return error
-    return None
 
 
 def snapshot(transcript: Transcript) -> Transcript:
@@ -249,4 +196,4 @@ def snapshot(transcript: Transcript) -> Transcript:
         )
         for run in transcript.runs
     ]
-    return Transcript(runs, list(transcript.entries), {}, transcript.usage, transcript.audit)
+    return replace(transcript, runs=runs, entries=list(transcript.entries), blocks={})

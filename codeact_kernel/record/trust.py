@@ -1,7 +1,7 @@
 """Whether a record is one that this user's installation wrote.
 
-Comes in: a notebook. Goes out: the notebook with a signature in it; whether the one that a file holds is right. What
-runs something again that stands in a record asks first where it is not ours.
+Comes in: a notebook. Goes out: its signature; whether the one that a file holds is right. What runs again what a
+record holds asks first where that is not ours.
 
 It is a signature of our own and not that of Jupyter's notary: what the notary signs, JupyterLab trusts, and shows the
 HTML and JavaScript that blocks have put out. Ours says who wrote a record, and nothing of what its outputs may do.
@@ -16,25 +16,26 @@ from typing import Any
 import nbformat.v4
 
 from codeact_kernel.errors import RecordError
+from codeact_kernel.record.notebook import LISTS
+from codeact_kernel.record.older import digest
 from codeact_kernel.runfiles import open_plain
 from codeact_kernel.signing import Signer, host_signer
 
 KEY = "signature"
 """Where the signature is, in the notebook's metadata under `codeact`."""
-_PURPOSE = b"codeact record 1\n"
+_PURPOSE = b"codeact record 2\n"
 """So that no line of an audit passes for a notebook."""
 
 
-def sign(notebook: dict[str, Any], signer: Signer) -> None:
-    """Put a signature into a notebook, in place.
+def signature(signer: Signer, frame: dict[str, Any], digests: dict[str, bytes]) -> dict[str, str]:
+    """The signature of a notebook.
 
     Args:
-        notebook: What `to_notebook` made.
         signer: Signs it.
+        frame: All of it but its long lists.
+        digests: Those, as the digests of their items.
     """
-    about = notebook["metadata"]["codeact"]
-    about.pop(KEY, None)
-    about[KEY] = {"key": signer.name, "sha256": signer.sign(_content(notebook))}
+    return {"key": signer.name, "sha256": signer.sign(_signed(frame, digests))}
 
 
 def is_ours(path: Path, signer: Signer | None = None) -> bool:
@@ -61,10 +62,15 @@ def is_ours(path: Path, signer: Signer | None = None) -> bool:
     claim = about.pop(KEY, None) if isinstance(about, dict) else None
     if not isinstance(claim, dict) or not isinstance(claim.get("sha256"), str):
         return False
+    lists = {name: (notebook if name == "cells" else about).pop(name, None) for name in LISTS}
+    if not all(isinstance(items, list) for items in lists.values()):
+        return False
+    digests = {name: b"".join(map(digest, items)) for name, items in lists.items()}
     signer = host_signer() if signer is None else signer
-    return signer.is_right(_content(notebook), claim["sha256"])
+    return signer.is_right(_signed(notebook, digests), claim["sha256"])
 
 
-def _content(notebook: dict[str, Any]) -> bytes:
-    """What is signed: all of it, in one order."""
-    return _PURPOSE + json.dumps(notebook, sort_keys=True).encode()
+def _signed(frame: dict[str, Any], digests: dict[str, bytes]) -> bytes:
+    """All of it, in one order."""
+    lists = {name: digests[name].hex() for name in LISTS}
+    return _PURPOSE + json.dumps([frame, lists], sort_keys=True).encode()

@@ -24,8 +24,7 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.messages import Usage
-from codeact_kernel.record import Recorder
-from codeact_kernel.record import recorder as room
+from codeact_kernel.record import NotebookFile, Recorder, snapshot
 from codeact_kernel.testing import jumping
 from codeact_kernel.transcript import Transcript
 
@@ -35,11 +34,12 @@ BLOCK = CodeBlock("print(1)", id="dl")
 class Desk:
     """A transcript with its recorder, fed as a loop feeds them."""
 
-    def __init__(self, path, **settings):
+    def __init__(self, path, file=None, **settings):
         self.path = path
         self.transcript = Transcript()
         self.errors = []
-        self.recorder = Recorder(path, self.transcript, report=self.errors.append, **settings)
+        file = file or NotebookFile(path)
+        self.recorder = Recorder(file, self.transcript, report=self.errors.append, **settings)
 
     def tell(self, *events):
         for event in events:
@@ -256,18 +256,29 @@ async def test_a_write_that_fails_while_the_recorder_is_left_is_made_up_for(desk
     assert len(desk.read().cells) == 2
 
 
+class OwnFile(NotebookFile):
+    """Does something of a test's own before each write."""
+
+    def __init__(self, path, before):
+        super().__init__(path)
+        self.before = before
+
+    def write(self, transcript, settled=None):
+        self.before()
+        return super().write(transcript, settled)
+
+
 @jumping
-async def test_a_write_holds_what_was_so_when_it_began(desk, monkeypatch):
+async def test_a_write_holds_what_was_so_when_it_began(tmp_path):
     reached, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
-    to_notebook = room.to_notebook
 
-    def hold(transcript, settings):
+    def hold():
         loop.call_soon_threadsafe(reached.set)
         assert go_on.wait(10)
-        return to_notebook(transcript, settings)
 
-    monkeypatch.setattr(room, "to_notebook", hold)
+    path = tmp_path / "run.ipynb"
+    desk = Desk(path, OwnFile(path, hold))
     async with desk.recorder:
         desk.begin()
         await reached.wait()
@@ -299,15 +310,16 @@ async def test_the_loop_goes_on_and_the_old_file_stays_whole_while_a_new_one_is_
 
 
 @jumping
-async def test_a_slow_disk_is_left_nine_times_as_long_in_peace(desk, monkeypatch):
+async def test_a_slow_disk_is_left_nine_times_as_long_in_peace(tmp_path):
     writes = []
     loop = asyncio.get_running_loop()
 
-    def slow(path, transcript, settings, *more):
+    def slow():
         writes.append(loop.time())
         loop.stall(2.0)
 
-    monkeypatch.setattr(room, "write_notebook", slow)
+    path = tmp_path / "run.ipynb"
+    desk = Desk(path, OwnFile(path, slow))
     async with desk.recorder:
         desk.begin()
         for _ in range(600):
@@ -355,11 +367,12 @@ async def test_a_folder_that_cannot_be_made_is_reported_and_still_an_error_at_th
 
 
 @jumping
-async def test_a_bug_in_the_writer_is_no_disk_error_and_crashes(desk, monkeypatch):
-    def wrong(path, transcript, settings, *more):
+async def test_a_bug_in_the_writer_is_no_disk_error_and_crashes(tmp_path):
+    def wrong():
         raise ZeroDivisionError("bug")
 
-    monkeypatch.setattr(room, "write_notebook", wrong)
+    path = tmp_path / "run.ipynb"
+    desk = Desk(path, OwnFile(path, wrong))
 
     async def run():
         async with desk.recorder:
@@ -388,7 +401,7 @@ async def test_an_exception_of_the_body_comes_out_as_it_is_with_everything_writt
 async def test_a_snapshot_does_not_change_when_the_transcript_does(desk):
     desk.begin()
     desk.say("before")
-    copy = room.snapshot(desk.transcript)
+    copy = snapshot(desk.transcript)
     desk.say(" after")
     desk.tell(TurnStarted(2, 0.0), RunEnded("failed", None, Usage(), 1, 0.0))
     assert [output.text for output in copy.runs[0].turns[0].blocks[0].outputs] == ["before"]
