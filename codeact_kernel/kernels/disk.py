@@ -20,6 +20,10 @@ EVERY = 1.0
 """Seconds between two looks at how full the file systems are; one costs some microseconds."""
 STEP = 0.1
 """What part of the allowance has to be used up before files are looked at again, where others write, too."""
+REST = 4.0
+"""Seconds after which files are looked at in any case: what others have removed meanwhile hides what is written."""
+COST = 100
+"""How many times as long as it took to look at all files they are left alone after that: one part in so many."""
 _BLOCK = 512
 """Bytes of what st_blocks counts (inode(7))."""
 
@@ -48,9 +52,12 @@ class Disk:
             Why the kernel has to be ended, as a clause that follows "the kernel".
         """
         loop = asyncio.get_running_loop()
+        look_by = loop.time() + REST
         while True:
-            if self._used_now() >= self._look_at:
+            if self._used_now() >= self._look_at or loop.time() >= look_by:
+                began = loop.time()
                 size = await loop.run_in_executor(_READER, self.written)
+                look_by = loop.time() + max(REST, COST * (loop.time() - began))
                 if size > self._most:
                     allowed = format_size(self._most)
                     return (

@@ -88,7 +88,8 @@ class Kernel:
         self._serve = serve
         self._tools = tools or []
         self._agent = agent
-        self._memory = Memory(settings.max_memory, lambda: self.names, warn)
+        walled = settings.sandbox is not None
+        self._memory = Memory(settings.max_memory, lambda: self.names, warn, share=walled)
         self._begin = begin
         self.on_reached: Told = lambda host, port, why: None
         """Told of each host that its blocks want to reach, where single hosts are allowed."""
@@ -375,7 +376,7 @@ class Kernel:
         self.description = f"Python {about['python']}, ipykernel {about['ipykernel']}"
 
     async def _watch_memory(self) -> None:
-        """End the processes before they take the machine's memory, where their owner has said how much is enough."""
+        """End the processes before they take the machine's memory, where there is a sandbox or an owner's limit."""
         if self.pid is not None and (reason := await self._memory.watch(self.pid)):
             await self.kill(reason)
 

@@ -25,6 +25,9 @@ POINTS = 1024
 """Points of a curve at most; ours: a quarter of an hour to the second, a day to the two minutes."""
 WARN, CALM = 0.8, 0.7
 """Shares of the limit: past the first the model is warned, and again only after memory fell below the second."""
+SHARE = 0.9
+"""Of what there is, what a kernel in a sandbox may hold where nobody has said how much: past it the system would end
+something, and that need not be the kernel."""
 NAMES = 20
 """Names that a warning lists."""
 _NONE = 2**60
@@ -130,10 +133,11 @@ class Memory:
     """Watches a kernel's memory.
 
     Args:
-        max_memory: Bytes past which the kernel has to be ended; None for no such limit.
+        max_memory: Bytes past which the kernel has to be ended; None for no such limit, or a share of what there is.
         names: Gives the names of its namespace, for the warning.
         warn: Called with the warning.
         limit: The limit before which is warned; None takes the least of all.
+        share: Whether, where there is no `max_memory`, the kernel has to be ended past a share of that.
     """
 
     def __init__(
@@ -142,10 +146,14 @@ class Memory:
         names: Callable[[], Sequence[str]],
         warn: Callable[[str], None],
         limit: Limit | None = None,
+        share: bool = False,
     ) -> None:
         self.curve = Curve()
         self.limit = limit or least_limit(max_memory)
-        self._max_memory = max_memory
+        self._most = None if max_memory is None else Limit(max_memory, "max_memory")
+        if share and self._most is None:
+            of_it = f"a sandbox's share of {self.limit.name}"
+            self.limit = self._most = Limit(int(SHARE * self.limit.size), of_it)
         self._names = names
         self._warn = warn
         self._warned = False
@@ -181,9 +189,9 @@ class Memory:
             Why the kernel has to be ended, if it has.
         """
         self.curve.add((at, size))
-        if self._max_memory is not None and size > self._max_memory:
-            allowed = format_size(self._max_memory)
-            return f"was ended at {format_size(size)} of memory, more than the {allowed} of max_memory"
+        if self._most is not None and size > self._most.size:
+            allowed = f"{format_size(self._most.size)} of {self._most.name}"
+            return f"was ended at {format_size(size)} of memory, more than the {allowed}"
         if size < CALM * self.limit.size:
             self._warned = False
         elif size >= WARN * self.limit.size and not self._warned:

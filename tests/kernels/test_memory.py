@@ -70,6 +70,21 @@ def test_past_max_memory_it_has_to_be_ended_and_the_reason_names_both_sizes():
     assert watched.curve.points == ((0.0, 250 * MB), (1.0, 371 * MB))
 
 
+def test_in_a_sandbox_a_share_of_what_there_is_is_the_limit_where_nobody_has_given_one():
+    told = []
+    watched = Memory(None, lambda: (), told.append, Limit(1000 * MB, "the machine's memory"), share=True)
+    assert watched.take(0.0, 719 * MB) is None
+    assert told == []
+    assert watched.take(0.0, 900 * MB) is None
+    assert "a sandbox's share of the machine's memory is 900 MB" in told[0]
+    reason = watched.take(0.0, 901 * MB)
+    assert "901 MB of memory, more than the 900 MB of a sandbox's share of the machine's memory" in reason
+    given = Memory(950 * MB, lambda: (), told.append, Limit(950 * MB, "max_memory"), share=True)
+    assert given.take(0.0, 940 * MB) is None
+    alone = Memory(None, lambda: (), told.append, Limit(1000 * MB, "the machine's memory"))
+    assert alone.take(0.0, 2000 * MB) is None
+
+
 def files(root, **texts):
     for path, text in texts.items():
         file = root / path.replace("__", "/").replace("_dot_", ".")
