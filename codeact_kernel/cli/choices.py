@@ -63,7 +63,7 @@ MaxMemory = Annotated[
     typer.Option(
         metavar="SIZE",
         help="How much memory the kernel's processes may hold, 500MB or 4GB: past it they are ended. Else the "
-        "settings, else no limit.",
+        "settings, else in a sandbox nine tenths of what there is.",
     ),
 ]
 Tools = Annotated[
