@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.launcher import Launcher
 from codeact_kernel.blocks import AgentBlock, Cancel, CodeBlock, Fault, Part, Prose
-from codeact_kernel.events import Event, Reply, ReplyDelta
+from codeact_kernel.events import Event, ModelUsed, Reply, ReplyDelta
 from codeact_kernel.messages import CallPiece, EndPiece, Message, ModelRequest, TextPiece, Usage
 from codeact_kernel.protocols import Codec, Model, ReplyReader
 
@@ -25,6 +25,8 @@ JOINS = 3
 class _Draft:
     """A reply while it comes."""
 
+    runs: bool = True
+    """Whether its blocks run."""
     parts: list[Part] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     job_ids: list[str | None] = field(default_factory=list)
@@ -71,12 +73,13 @@ class Asker:
         self.remarks: dict[str, str] = {}
         """By settled id, what was wrong with a block that ran all the same."""
 
-    async def ask(self, messages: list[Message], turn: int) -> Reply:
+    async def ask(self, messages: list[Message], turn: int, *, runs: bool = True) -> Reply:
         """Ask for one reply.
 
         Args:
             messages: The context.
             turn: The turn that begins with it.
+            runs: Whether its blocks run; else it is read like any other, and only what it used is told.
 
         Returns:
             The reply. Its blocks run already.
@@ -85,8 +88,8 @@ class Asker:
             ModelError: If the model cannot be asked.
             Refused: If a hook refuses the call.
         """
-        began, draft = self._wall(), _Draft()
-        reader = self._codec.reader(self._compiles, self._launcher.in_use)
+        began, draft = self._wall(), _Draft(runs)
+        reader = self._codec.reader(self._compiles, self._launcher.in_use if runs else ())
         request = ModelRequest(tuple(messages), stop=self._codec.stop, tools=self._codec.tools)
         request = await self._hooks.before_model_call(request)
         await self._stream(request, reader, draft, turn)
@@ -98,6 +101,8 @@ class Asker:
             await self._stream(replace(request, messages=(*request.messages, *rest)), reader, draft, turn)
         if reader.cut:
             await self._take(reader.give_up(), reader, draft, turn)
+        if not runs:
+            self._emit(ModelUsed(self._model.name, draft.usage))
         return Reply(
             turn,
             reader.text,
@@ -115,7 +120,8 @@ class Asker:
             match piece:
                 case TextPiece():
                     draft.received += piece.text
-                    self._emit(ReplyDelta(turn, piece.text))
+                    if draft.runs:
+                        self._emit(ReplyDelta(turn, piece.text))
                     await self._take(reader.feed(piece.text), reader, draft, turn)
                 case CallPiece():
                     await self._take(reader.feed(piece), reader, draft, turn)
@@ -148,6 +154,8 @@ class Asker:
         self, item: CodeBlock | AgentBlock | Cancel | Fault, draft: _Draft, turn: int
     ) -> str | None:
         match item:
+            case CodeBlock() | AgentBlock() | Cancel() if not draft.runs:
+                draft.parts.append(item)
             case CodeBlock() | AgentBlock():
                 job_id = await self._launcher.launch(item, turn)
                 draft.parts.append(replace(item, id=item.id or job_id))

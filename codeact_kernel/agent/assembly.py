@@ -17,6 +17,7 @@ from codeact_kernel.agent.config import Settings
 from codeact_kernel.agent.context import Context
 from codeact_kernel.agent.delegation import Delegation
 from codeact_kernel.agent.gating import make_gate
+from codeact_kernel.agent.history import History
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.housing import house
 from codeact_kernel.agent.inbox import Inbox
@@ -31,6 +32,7 @@ from codeact_kernel.agent.rundir import make_runs
 from codeact_kernel.agent.seeing import open_vision
 from codeact_kernel.agent.serving import answering, make_server, own_methods
 from codeact_kernel.agent.subagents import Subagents
+from codeact_kernel.agent.survey import Survey
 from codeact_kernel.agent.workspace import seed_files
 from codeact_kernel.allowance import ANY_HOST, Allowance
 from codeact_kernel.blocks import AgentBlock, CodeBlock
@@ -178,10 +180,9 @@ async def assemble(
         _counter(model, model_settings),
         window=lambda: model.window,
         threshold=settings.reminder_tokens,
-        supervisor=supervisor,
-        names=lambda: kernel.names,
-        wall=time.time,
+        survey=Survey(supervisor, kernel, wanted.workspace, lambda: _path(relations.folder())),
     )
+    history = History(transcript, lambda: supervisor.shelf.place("history"))
     launcher = Launcher(supervisor, hooks, emit, free=inbox.free, agents=kernel.ours and kin.may_delegate)
     asker = Asker(model, talk, launcher, hooks, emit, compiles)
     loop = Loop(
@@ -194,11 +195,12 @@ async def assemble(
         result_tokens=settings.result_tokens,
         answer_type=wanted.answer_type,
         handles=kernel.ours,
+        handle_of_note=history.handle_of,
     )
     delegation = Delegation(kin, agents, supervisor, launcher, relations.turn)
     kin.tree.homes[kin.number] = delegation
     stack.callback(kin.tree.homes.pop, kin.number)
-    methods |= delegation.methods | own_methods(supervisor, kernel, context)
+    methods |= delegation.methods | own_methods(supervisor, kernel, context, history)
     return Parts(
         settings,
         wanted.workspace,
@@ -211,6 +213,10 @@ async def assemble(
         delegation,
         kin.tree.gate.mode,
     )
+
+
+def _path(folder: Folder | None) -> Path | None:
+    return None if folder is None else folder.path
 
 
 def _counter(model: Model, settings: ModelSettings | None) -> Counter:

@@ -15,6 +15,7 @@ from typing import Any
 
 from codeact_kernel.agent.answer import TRIES, AnswerType
 from codeact_kernel.agent.asker import Asker
+from codeact_kernel.agent.compacting import Compactor
 from codeact_kernel.agent.context import Context
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.inbox import Inbox, Note
@@ -28,8 +29,18 @@ from codeact_kernel.dialogue import (
     running_report,
 )
 from codeact_kernel.errors import ContextOverflow, LimitReached, ModelRefused
-from codeact_kernel.events import Appended, BlockHeld, Event, Heartbeat, Reply, Report, Task, TurnStarted
-from codeact_kernel.messages import Message
+from codeact_kernel.events import (
+    Appended,
+    BlockHeld,
+    Entry,
+    Event,
+    Heartbeat,
+    Observation,
+    Reply,
+    Report,
+    Task,
+    TurnStarted,
+)
 from codeact_kernel.supervisor import Supervisor
 
 EMPTY_REPLIES = 3
@@ -57,6 +68,7 @@ class Loop:
         result_tokens: The most that the model reads of one result.
         answer_type: What an answer has to be, or None for any text.
         handles: Whether blocks can ask for whole outputs (`self` exists in our own kernel only).
+        handle_of_note: Gives code by which a block has a note whole.
         wall: The time in seconds since the epoch.
     """
 
@@ -72,6 +84,7 @@ class Loop:
         result_tokens: int,
         answer_type: AnswerType | None = None,
         handles: bool = True,
+        handle_of_note: Callable[[str], str | None] = lambda text: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._asker = asker
@@ -83,6 +96,8 @@ class Loop:
         self._result_tokens = result_tokens
         self._answer_type = answer_type
         self._handles = handles
+        self._handle_of_note = handle_of_note
+        self._compactor = Compactor(asker, context)
         self._wall = wall
         self._turn = 0
         self._beaten: list[str] = []
@@ -103,7 +118,7 @@ class Loop:
             ModelError: If the model cannot be asked.
             Refused: If a hook refused a call to the model.
         """
-        self._append(Task(task))
+        await self._take_in(Task(self._context.fit(task, self._handle("self.history.task"))))
         first = self._turn
         try:
             async with asyncio.timeout(limits.seconds):
@@ -144,14 +159,16 @@ class Loop:
     async def _ask(self) -> Reply:
         self._turn += 1
         messages = self._context.messages()
-        if self._context.must_compact(messages):
-            messages = self._compact()
         self._emit(TurnStarted(self._turn, self._wall(), self._context.count(messages)))
-        try:
-            reply = await self._asker.ask(messages, self._turn)
-        except ContextOverflow:
-            messages = self._compact()
-            reply = await self._asker.ask(messages, self._turn)
+        while True:
+            try:
+                reply = await self._asker.ask(messages, self._turn)
+                break
+            except ContextOverflow:
+                self._context.learn_overflow(messages)
+                handle = self._handle(f"self.history.turn({self._turn - 1})")
+                self._append(*await self._compactor.make_room_for_last(self._turn, handle))
+                messages = self._context.messages()
         self._context.learn(messages, reply)
         self._append(reply)
         for fault in reply.faults:
@@ -167,10 +184,17 @@ class Loop:
         else:
             self._supervisor.slow_down(self._beaten)
 
-    def _compact(self) -> list[Message]:
-        """Make room without the model: the last resort."""
-        self._append(self._context.force())
-        return self._context.messages()
+    async def _take_in(self, entry: Task | Observation) -> None:
+        """Add what the model reads next; where it would leave no room for a reply, some is made first."""
+        if (knowledge := await self._context.take_knowledge()) is not None:
+            self._append(knowledge)
+        elif self._context.overflows(entry):
+            self._append(*await self._compactor.make_room(self._turn))
+        else:
+            self._compactor.there_is_room()
+        if isinstance(entry, Observation) and (reminder := self._context.reminder(entry)):
+            entry = observation([*entry.reports, reminder])
+        self._append(entry)
 
     @property
     def _busy(self) -> bool:
@@ -204,17 +228,15 @@ class Loop:
         beaten = [item.id for item in items if isinstance(item, Heartbeat)]
         self._beaten = beaten if len(beaten) == len(items) else []
         held = [item for item in items if isinstance(item, BlockHeld)]
-        reports = [await self._report(item) for item in items if not isinstance(item, BlockHeld)]
+        results = sum(isinstance(item, BlockResult) for item in items)
+        limit = self._context.share(self._result_tokens, results)
+        reports = [await self._report(item, limit) for item in items if not isinstance(item, BlockHeld)]
         reports += [
             held_report(by, [item.id for item in held if item.by == by]) for by in {i.by: 0 for i in held}
         ]
-        knowledge = self._context.take_knowledge()
-        if knowledge is not None:
-            self._append(knowledge)
-        reminder = self._context.reminder(observation(reports))
-        self._append(observation([*reports, *([reminder] if reminder else [])]))
+        await self._take_in(observation(reports))
 
-    async def _report(self, item: BlockResult | Heartbeat | Note | Report) -> Report:
+    async def _report(self, item: BlockResult | Heartbeat | Note | Report, limit: int) -> Report:
         match item:
             case BlockResult():
                 result = await self._hooks.after_block(item)
@@ -222,14 +244,15 @@ class Loop:
                 return result_report(
                     result,
                     self._context.count_text,
-                    limit=self._result_tokens,
+                    limit=limit,
                     remarks=() if remark is None else (remark,),
                     handles=self._handles,
                 )
             case Heartbeat():
                 return self._heartbeat(item)
             case Note():
-                return note_report(item.sender, item.text)
+                handle = self._handle(self._handle_of_note(item.text))
+                return note_report(item.sender, self._context.fit(item.text, handle))
             case Report():
                 return item
 
@@ -247,5 +270,10 @@ class Loop:
             handles=self._handles,
         )
 
-    def _append(self, entry: Any) -> None:
-        self._emit(Appended(self._turn, entry))
+    def _handle(self, code: str | None) -> str | None:
+        """Code by which a block has what was cut; None where blocks cannot have it."""
+        return code if self._handles else None
+
+    def _append(self, *entries: Entry) -> None:
+        for entry in entries:
+            self._emit(Appended(self._turn, entry))

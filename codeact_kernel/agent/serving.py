@@ -13,6 +13,7 @@ from typing import Any
 
 from codeact_kernel.agent.config import Settings
 from codeact_kernel.agent.context import Context
+from codeact_kernel.agent.history import History
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.options import Options
 from codeact_kernel.blocks import CodeBlock
@@ -100,16 +101,20 @@ def answering(
     return serve
 
 
-def own_methods(supervisor: Supervisor, kernel: Kernel, context: Context) -> dict[str, Callable[..., Any]]:
+def own_methods(
+    supervisor: Supervisor, kernel: Kernel, context: Context, history: History
+) -> dict[str, Callable[..., Any]]:
     """What `self.…` calls for blocks, the kernel and the context, by full name.
 
     Args:
         supervisor: Has the blocks in hand.
         kernel: Runs them.
         context: What the model reads.
+        history: What it has read.
     """
     return {
         **block_methods(supervisor, kernel),
+        **history.methods,
         "self.compact_knowledge": _in_the_loop(context.compact),
     }
 

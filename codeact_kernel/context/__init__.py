@@ -6,23 +6,37 @@ window, their size in tokens, reminders to compact, and compactions. Nothing her
 
 from __future__ import annotations
 
-from codeact_kernel.context.compaction import (
+from codeact_kernel.context.alive import (
     Alive,
     AliveAgent,
     AliveBlock,
+    AliveFile,
     AliveProcess,
     AliveVariable,
-    compact,
-    compact_by_force,
     inventory,
 )
+from codeact_kernel.context.compaction import (
+    compact,
+    compact_by_force,
+    summary_request,
+    told,
+    written_down,
+)
 from codeact_kernel.context.tokens import Counter
-from codeact_kernel.context.window import Reminders, is_full, reminder, threshold_of, visible
+from codeact_kernel.context.window import (
+    Reminders,
+    is_full,
+    reminder,
+    reserve_of,
+    threshold_of,
+    visible,
+)
 
 __all__ = [
     "Alive",
     "AliveAgent",
     "AliveBlock",
+    "AliveFile",
     "AliveProcess",
     "AliveVariable",
     "Counter",
@@ -32,6 +46,10 @@ __all__ = [
     "inventory",
     "is_full",
     "reminder",
+    "reserve_of",
+    "summary_request",
     "threshold_of",
+    "told",
     "visible",
+    "written_down",
 ]

@@ -1,7 +1,7 @@
 """Which entries the model sees, and when it is asked to make them fewer.
 
 Comes in: the transcript's entries, and their size in tokens. Goes out: the entries from the last compaction
-on, and reminders that come seldom and grow firmer. The context only ever grows at its end, so that an
+on, and reminders that grow firmer. The context only ever grows at its end, so that an
 endpoint's cache of the prompt keeps its worth; only a compaction begins it anew.
 """
 
@@ -14,7 +14,12 @@ from codeact_kernel.events import Entry, Knowledge, Report
 REMIND_PAST = 16_000
 """Tokens past which the model is asked to compact, where half of its window is not less."""
 LONGEST_RESERVE = 4096
-"""Tokens that are kept free for a reply in a large window; in a small one it is an eighth."""
+"""Tokens that are kept free in a large window, for a reply, or for what the model writes down where it is asked to; in
+a small one it is a quarter."""
+FIRMEST = 3
+"""How firm a reminder gets."""
+NEARLY = 0.75
+"""The part of the window past which the first reminder is the firmest."""
 
 _HOW = (
     'call self.compact_knowledge("…") in a run_code block, with all that you still need: the task, what is '
@@ -44,6 +49,15 @@ def threshold_of(window: int | None) -> int:
     return REMIND_PAST if window is None else min(REMIND_PAST, window // 2)
 
 
+def reserve_of(window: int) -> int:
+    """The tokens of a window that are kept free.
+
+    Args:
+        window: The model's window.
+    """
+    return min(LONGEST_RESERVE, window // 4)
+
+
 def is_full(tokens: int, window: int | None) -> bool:
     """Whether the next reply might not fit, so that the runtime has to compact by itself.
 
@@ -51,55 +65,38 @@ def is_full(tokens: int, window: int | None) -> bool:
         tokens: The prompt's size.
         window: The model's window, or None where it is not known; then only the endpoint can tell.
     """
-    return window is not None and tokens > window - min(LONGEST_RESERVE, window // 8)
+    return window is not None and tokens > window - reserve_of(window)
 
 
-def _firmness(tokens: int, threshold: int, window: int | None) -> int:
-    """0 for no reminder, up to 3 for the firmest."""
-    if tokens < threshold:
-        return 0
-    if window is not None and tokens >= window * 0.75:
-        return 3
-    return 2 if tokens >= threshold * 1.5 else 1
-
-
-def reminder(tokens: int, threshold: int, window: int | None) -> str | None:
+def reminder(tokens: int, window: int | None, given: int = 0) -> str:
     """Word a reminder.
 
     Args:
         tokens: The prompt's size.
-        threshold: The size past which the model is reminded.
         window: The model's window, or None where it is not known.
-
-    Returns:
-        The text, or None below the threshold.
+        given: How many were given since the context was small.
     """
-    match _firmness(tokens, threshold, window):
+    nearly = window is not None and tokens >= window * NEARLY
+    size = f"about {tokens:,} of {window:,} tokens" if nearly else f"about {tokens:,} tokens"
+    match FIRMEST if nearly and given < FIRMEST else given + 1:
         case 1:
-            return f"Your context is growing: about {tokens:,} tokens. At the next good moment, {_HOW}"
+            return f"Your context is growing: {size}. At the next good moment, {_HOW}"
         case 2:
-            return (
-                f"Your context has grown to about {tokens:,} tokens, and each turn reads it all. Now {_HOW}"
-            )
+            return f"Your context has grown to {size}, and each turn reads it all. Now {_HOW}"
         case 3:
+            return f"Your context is too large: {size}. In your next reply, before anything else, {_HOW}"
+        case number:
             return (
-                f"Your context is nearly full: about {tokens:,} of {window:,} tokens. In your next reply, "
-                f"{_HOW} Otherwise the runtime cuts it down by itself, and what you know is lost."
+                f"Reminder {number}: {size}, and each turn reads them all. Do nothing else before you have called "
+                'self.compact_knowledge("…").'
             )
-        case _:
-            return None
 
 
 class Reminders:
-    """Decides when a reminder is due.
-
-    The first comes past the threshold, the next ones each time the context has grown by a quarter of the
-    threshold, and whenever the reminder becomes firmer.
-    """
+    """Decides when a reminder is due: with each turn past the threshold, and each firmer than the one before."""
 
     def __init__(self) -> None:
-        self._told_at: int | None = None
-        self._told_firmness = 0
+        self._given = 0
 
     def due(self, tokens: int, window: int | None, threshold: int | None = None) -> Report | None:
         """The reminder to append to the next observation, if one is due.
@@ -109,14 +106,8 @@ class Reminders:
             window: The model's window, or None where it is not known.
             threshold: The size past which the model is reminded; None takes `threshold_of(window)`.
         """
-        bound = threshold_of(window) if threshold is None else threshold
-        text = reminder(tokens, bound, window)
-        if text is None:
-            self._told_at, self._told_firmness = None, 0
+        if tokens < (threshold_of(window) if threshold is None else threshold):
+            self._given = 0
             return None
-        firmness = _firmness(tokens, bound, window)
-        grown = self._told_at is None or tokens - self._told_at >= bound / 4
-        if not grown and firmness <= self._told_firmness:
-            return None
-        self._told_at, self._told_firmness = tokens, firmness
-        return Report("reminder", text)
+        self._given += 1
+        return Report("reminder", reminder(tokens, window, self._given - 1))

@@ -15,6 +15,7 @@ from codeact_kernel.inkernel.bridge import Bridge
 from codeact_kernel.inkernel.children import Children
 from codeact_kernel.inkernel.delegation import Delegation
 from codeact_kernel.inkernel.family import Family
+from codeact_kernel.inkernel.history import History
 from codeact_kernel.inkernel.keeping import background, pid_of
 from codeact_kernel.inkernel.lanes import Home
 from codeact_kernel.inkernel.outputtext import OutputText
@@ -28,9 +29,9 @@ class AgentSelf(Delegation):
     `self.output(id)` gives a block's whole output, `self.cancel(id)` ends a block or a sub-agent, `self.blocks`,
     `self.agents` and `self.processes` tell what runs, `self.background(what)` lets something outlive its block,
     `self.restart()` begins with a fresh kernel, and `self.compact_knowledge(text)` replaces the conversation so far by
-    what you write down. `await self.run_agent(task)` has a sub-agent do a task, `self.steer(name, note)` tells it
-    something, `self.result(name)` is what it handed back; as one, you hand back with `self.return_value(obj)` and ask
-    with `await self.ask_parent(question)`.
+    what you write down; `self.history` still has all of it. `await self.run_agent(task)` has a sub-agent do a task,
+    `self.steer(name, note)` tells it something, `self.result(name)` is what it handed back; as one, you hand back with
+    `self.return_value(obj)` and ask with `await self.ask_parent(question)`.
     """
 
     def __init__(self, bridge: Bridge, children: Children, home: Callable[[], Home], family: Family) -> None:
@@ -85,12 +86,7 @@ class AgentSelf(Delegation):
     @property
     def processes(self) -> list[dict[str, Any]]:
         """The processes that blocks have started and that live: pid, command, and the block, None for nobody's."""
-        owners = self._children.owners()
-        blocks = {pid: request.block_id for pid, request in owners.items() if request is not None}
-        return [
-            {"pid": pid, "command": command, "block": blocks.get(pid)}
-            for pid, command in self._children.of(None)
-        ]
+        return self._children.told()
 
     def background(self, what: Any) -> Any:
         """Let something outlive this block: it is not ended when the block is, only with the kernel.
@@ -135,6 +131,11 @@ class AgentSelf(Delegation):
             text: What you know.
         """
         self._bridge.call("self.compact_knowledge", (text,))
+
+    @property
+    def history(self) -> History:
+        """All that was said so far, compactions or not: `search`, `turn`, `task`, `notes`, `text`."""
+        return History(self._bridge)
 
     def __repr__(self) -> str:
         return "<the agent; help(self) tells what it can do>"

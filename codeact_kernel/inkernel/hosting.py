@@ -33,6 +33,7 @@ class Hosting:
         come: Told of its identity, to which what is confirmed is due.
         family: What the kernel has to do with those of other agents.
         make_self: Makes what blocks know as `self`.
+        processes: Tells of the processes that blocks have started.
         reply: Sends a reply on the control channel: (type, content, parent, identity).
         beside: Runs something beside other control messages.
     """
@@ -44,6 +45,7 @@ class Hosting:
         come: Callable[[Any], object],
         family: Family,
         make_self: Callable[[], AgentSelf],
+        processes: Callable[[], list[dict[str, Any]]],
         reply: Callable[[str, dict[str, Any], Any, Any], None],
         beside: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
@@ -52,6 +54,7 @@ class Hosting:
         self._come = come
         self._family = family
         self._make_self = make_self
+        self._processes = processes
         self._reply = reply
         self._beside = beside
 
@@ -105,10 +108,12 @@ class Hosting:
         self._beside(bind())
 
     async def _variables(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Tell what the names hold; beside other messages, since there may be many."""
+        """Tell what the names hold, and which processes live; beside other messages, since there may be many."""
 
         async def tell() -> None:
             told = await asyncio.to_thread(variables, self._shell)
-            self._reply(wire.VARIABLES_REPLY, {"status": "ok", "variables": told}, parent, ident)
+            processes = await asyncio.to_thread(self._processes)
+            content = {"status": "ok", "variables": told, "processes": processes}
+            self._reply(wire.VARIABLES_REPLY, content, parent, ident)
 
         self._beside(tell())

@@ -131,6 +131,7 @@ class CodeactKernel(AskingKernel):
             self.delivery.owner.come,
             self.family,
             lambda: AgentSelf(self.bridge, self.children, lambda: self.async_lane.home, self.family),
+            self.children.told,
             self._reply_on_control,
             self._do_beside,
         )

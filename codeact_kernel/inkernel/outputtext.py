@@ -61,12 +61,12 @@ class OutputText:
         rest = self._pages(found["start"] + len(head), stop_at)
         return "".join([head, *rest]).split("\n")[: max(0, stop - start)]
 
-    def search(self, pattern: str | re.Pattern[str], most: int = HITS) -> list[tuple[int, str]]:
+    def search(self, pattern: str | re.Pattern[str], most: int | None = HITS) -> list[tuple[int, str]]:
         """Find the lines that match.
 
         Args:
             pattern: A regular expression, looked for anywhere in a line.
-            most: How many lines are enough.
+            most: How many lines are enough; None for all.
 
         Returns:
             The number of each line, counted from 0, and the line.
@@ -75,7 +75,7 @@ class OutputText:
         for number, line in enumerate(self._each_line()):
             if re.search(pattern, line):
                 found.append((number, line))
-                if len(found) >= most:
+                if most is not None and len(found) >= most:
                     break
         return found
 

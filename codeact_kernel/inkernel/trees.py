@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeact_kernel.inkernel import processes
 from codeact_kernel.inkernel.processes import Process
@@ -94,6 +94,11 @@ class Trees:
             (id, command line) of each, parents before their children.
         """
         return [(process.pid, process.command) for process in self._tree(request)]
+
+    def told(self) -> list[dict[str, Any]]:
+        """The living processes below this one: pid, command, and the block, None for nobody's."""
+        blocks = {pid: request.block_id for pid, request in self.owners().items() if request is not None}
+        return [{"pid": pid, "command": command, "block": blocks.get(pid)} for pid, command in self.of(None)]
 
     def owners(self) -> dict[int, Request | None]:
         """Whose each process below this one is, by its id; None where it is nobody's."""

@@ -278,14 +278,22 @@ class Kernel:
         return tuple(name for name in before if name not in self.names)
 
     async def variables(self) -> list[dict[str, str]]:
-        """What the names of our kernel hold: {"name", "type", "size", "value"} of each, told while blocks run, too.
+        """What the names of our kernel hold: as `survey` tells."""
+        told, _ = await self.survey()
+        return told
+
+    async def survey(self) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+        """What our kernel holds, told while blocks run, too.
+
+        Returns:
+            {"name", "type", "size", "bytes", "value"} of each name, all texts; {"pid", "command", "block"} of each
+            process that blocks have started.
 
         Raises:
             KernelError: If the kernel is gone.
         """
         reply = await self.client.request(wire.VARIABLES, {}, channel="control")
-        told: list[dict[str, str]] = reply["content"]["variables"]
-        return told
+        return reply["content"]["variables"], reply["content"]["processes"]
 
     async def revive(self) -> KernelDied | None:
         """Start a new process in place of one that has ended, or that cannot be reached any more.

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from codeact_kernel.supervisor.live import LiveBlock
 from codeact_kernel.supervisor.supervisor import Supervisor, SupervisorSettings
+from codeact_kernel.supervisor.tape import Tape
 
-__all__ = ["LiveBlock", "Supervisor", "SupervisorSettings"]
+__all__ = ["LiveBlock", "Supervisor", "SupervisorSettings", "Tape"]

@@ -35,9 +35,6 @@ from codeact_kernel.supervisor.tape import Tape
 
 T = TypeVar("T")
 
-_PAGE = 1_000_000
-"""Characters of one page."""
-
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
@@ -192,7 +189,7 @@ class Supervisor:
     def page(
         self, name: str, start: int = 0, stop: int | None = None, *, lines: bool = False
     ) -> dict[str, Any]:
-        """A part of what `output` gives, for a reader that wants no more at a time than it can hold.
+        """A part of what `output` gives, as `Tape.page` has it.
 
         Args:
             name: As in `output`.
@@ -200,14 +197,10 @@ class Supervisor:
             stop: The first character after it; None for the end.
             lines: Whether start and stop count lines instead.
 
-        Returns:
-            "text": the part, or a beginning of it of at most a million characters; "start" and "stop": the whole
-            part in characters; "length" and "lines": characters and line ends of all there is.
-
         Raises:
             ToolError: As in `output`.
         """
-        return self._read(name, lambda tape: _page(tape, start, stop, lines))
+        return self._read(name, lambda tape: tape.page(start, stop, lines=lines))
 
     def _read(self, name: str, read: Callable[[Tape], T]) -> T:
         watch = self._find(name)
@@ -316,10 +309,3 @@ def _left_behind(grace: float) -> str:
         f"it did not react to interrupts for {format_duration(grace)} and its code still runs; "
         "what it puts out from now on is late output"
     )
-
-
-def _page(tape: Tape, start: int, stop: int | None, lines: bool) -> dict[str, Any]:
-    first, last = (tape.line(start), None if stop is None else tape.line(stop)) if lines else (start, stop)
-    end = tape.length if last is None else min(last, tape.length)
-    text = tape.read(first, min(end, first + _PAGE))
-    return {"text": text, "start": first, "stop": end, "length": tape.length, "lines": tape.lines}

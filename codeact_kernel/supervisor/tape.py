@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from codeact_kernel.runfiles import SpilledFile
 
@@ -18,6 +19,8 @@ IN_MEMORY = 2**20
 """Characters up to which a text stays in memory."""
 SECTION = 2**16
 """Characters that are read from the file together."""
+PAGE = 1_000_000
+"""Characters of one page."""
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -103,6 +106,28 @@ class Tape:
         for _ in range(number - self._lines[section]):
             at = text.index("\n", at + 1)
         return self._starts[section] + at + 1
+
+    def page(self, start: int = 0, stop: int | None = None, *, lines: bool = False) -> dict[str, Any]:
+        """Read a part, for a reader that wants no more at a time than it can hold.
+
+        Args:
+            start: The first character.
+            stop: The first character after it; None for the end.
+            lines: Whether start and stop count lines instead.
+
+        Returns:
+            "text": the part, or a beginning of it of at most a million characters; "start" and "stop": the whole
+            part in characters; "length" and "lines": characters and line ends of all there is.
+
+        Raises:
+            OSError: As in `read`.
+        """
+        first, last = (
+            (self.line(start), None if stop is None else self.line(stop)) if lines else (start, stop)
+        )
+        end = self.length if last is None else min(last, self.length)
+        text = self.read(first, min(end, first + PAGE))
+        return {"text": text, "start": first, "stop": end, "length": self.length, "lines": self.lines}
 
     def write(self) -> None:
         """Write to the file what is only in memory. Where that fails it stays there, and what follows is lost."""

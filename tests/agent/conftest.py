@@ -1,103 +1,11 @@
-"""A loop on a fake stage: scripted model, fake runner, a clock that jumps."""
+"""What the tests of this room begin with."""
 
 from __future__ import annotations
 
 import pytest
-
-from codeact_kernel.agent.answer import AnswerType
-from codeact_kernel.agent.asker import Asker
-from codeact_kernel.agent.context import Context
-from codeact_kernel.agent.hooks import HookChain
-from codeact_kernel.agent.inbox import Inbox
-from codeact_kernel.agent.launcher import Launcher
-from codeact_kernel.agent.loop import Limits, Loop
-from codeact_kernel.blocks import CodeBlock
-from codeact_kernel.context import Counter
-from codeact_kernel.dialogue import codec
-from codeact_kernel.events import BlockFinished, Heartbeat, RunStarted
-from codeact_kernel.supervisor import Supervisor, SupervisorSettings
-from codeact_kernel.testing import FakeRunner, ScriptedModel, wall
-from codeact_kernel.transcript import Transcript
-
-
-class Play:
-    """Runs one task on the stage and keeps what can be looked at afterwards."""
-
-    def __init__(self):
-        self.runner = FakeRunner()
-        self.inbox = Inbox()
-        self.transcript = Transcript()
-        self.events = []
-
-    def emit(self, event):
-        self.transcript.apply(event)
-        self.events.append(event)
-        if isinstance(event, BlockFinished):
-            self.inbox.put(event.result)
-        elif isinstance(event, Heartbeat):
-            self.inbox.put(event)
-
-    async def run(
-        self,
-        *replies,
-        protocol="tags",
-        hooks=(),
-        output_type=None,
-        turns=None,
-        seconds=None,
-        threshold=16_000,
-        window=None,
-        task="Do it.",
-        compiles=lambda code: True,
-        chunk=None,
-        result_tokens=2000,
-        grace=5.0,
-    ):
-        self.model = ScriptedModel(replies, window=window, chunk=chunk)
-        chain, talk = HookChain(hooks), codec(protocol)
-        settings = SupervisorSettings(grace=grace)
-        async with Supervisor(
-            {CodeBlock: self.runner}, self.emit, wall=wall, settings=settings
-        ) as supervisor:
-            self.supervisor = supervisor
-            self.context = Context(
-                self.transcript,
-                talk,
-                "system",
-                Counter(),
-                window=lambda: window,
-                threshold=threshold,
-                supervisor=supervisor,
-                names=lambda: ("df", "rows"),
-                wall=wall,
-            )
-            launcher = Launcher(supervisor, chain, self.emit, wall)
-            asker = Asker(self.model, talk, launcher, chain, self.emit, compiles, wall)
-            answer_type = AnswerType(output_type) if output_type else None
-            loop = Loop(
-                asker,
-                self.context,
-                supervisor,
-                self.inbox,
-                chain,
-                self.emit,
-                result_tokens=result_tokens,
-                answer_type=answer_type,
-                wall=wall,
-            )
-            self.emit(RunStarted("r", task, "m", "system", wall()))
-            self.answer, self.value = await loop.run(task, Limits(turns, seconds))
-            return self.answer
-
-    def seen(self, call=-1):
-        """What the model read in one call, as one text."""
-        return "\n".join(m.content for m in self.model.requests[call].messages[1:])
-
-    def last(self, call=-1):
-        """The last message of one call."""
-        return self.model.requests[call].messages[-1].content
+from stage import Play
 
 
 @pytest.fixture
-def play():
-    return Play()
+def play(tmp_path):
+    return Play(tmp_path)

@@ -4,30 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeact_kernel.context import (
-    Alive,
-    AliveAgent,
-    AliveBlock,
-    AliveProcess,
-    AliveVariable,
-    compact,
-    compact_by_force,
-    inventory,
-)
+from codeact_kernel.blocks import CodeBlock, Prose
+from codeact_kernel.context import compact, compact_by_force, told, written_down
 from codeact_kernel.errors import ToolError
 from codeact_kernel.events import Knowledge, Observation, Reply, Report, Task
+from codeact_kernel.messages import ToolCall
 
-ALIVE = Alive(
-    (AliveBlock("dl", "for i in range(9):\n    fetch(i)", 41.0, 79.0), AliveBlock("next", "x = 1")),
-    (AliveAgent("scout", "Read every page", 78.0), AliveAgent("idle", "wait")),
-    (AliveProcess(4711, "python -m http.server", "srv"), AliveProcess(12, "sleep 9")),
-    (
-        AliveVariable("small", "int", 28),
-        AliveVariable("pages", "list of 40", 12_000_000),
-        AliveVariable("f", "function"),
-    ),
-    ("a", "b"),
-)
+ALIVE = "Variables, largest first:\n- x: int 3"
 
 
 def words(text: str) -> int:
@@ -35,56 +18,13 @@ def words(text: str) -> int:
 
 
 def test_what_the_model_wrote_and_what_is_alive_make_the_knowledge():
-    assert compact("  the task is X\n", ALIVE) == Knowledge("the task is X", inventory(ALIVE))
+    assert compact("  the task is X\n", ALIVE) == Knowledge("the task is X", ALIVE)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t"])
 def test_nothing_written_down_is_told_to_the_model_and_changes_nothing(text):
     with pytest.raises(ToolError, match="Nothing was changed"):
         compact(text, ALIVE)
-
-
-def test_the_inventory_names_all_that_is_alive_on_one_line_each():
-    assert inventory(ALIVE).split("\n") == [
-        "Blocks still running:",
-        "- dl (running for 41s, timeout in 79s): for i in range(9): fetch(i)",
-        "- next (waiting): x = 1",
-        "Agents still at work:",
-        "- scout (for 78s): Read every page",
-        "- idle (waiting): wait",
-        "Child processes:",
-        "- 4711 (of block srv): python -m http.server",
-        "- 12: sleep 9",
-        "Variables:",
-        "- pages: list of 40 (12 MB)",
-        "- small: int (28 B)",
-        "- f: function",
-        "Outputs that self.output(id) still gives, latest first: b, a",
-    ]
-
-
-def test_names_of_which_nothing_else_is_known_share_a_line():
-    bare = tuple(AliveVariable(f"v{i}") for i in range(200))
-    assert inventory(Alive(variables=bare[:2])) == "Names in the namespace: v0, v1"
-    assert inventory(Alive(variables=bare)).endswith("v79 and 120 more")
-    mixed = inventory(Alive(variables=(AliveVariable("pages", "list"), bare[0])))
-    assert mixed == "Variables:\n- pages: list\nOther names: v0"
-
-
-def test_with_nothing_alive_the_inventory_is_empty():
-    assert inventory(Alive()) == ""
-
-
-def test_an_inventory_stays_short_and_counts_the_rest():
-    variables = tuple(AliveVariable(f"v{i}", "x" * 1000, i) for i in range(500))
-    outputs = tuple(f"b{i}" for i in range(500))
-    text = inventory(Alive(variables=variables, outputs=outputs))
-    assert "- v499:" in text
-    assert "- v0:" not in text
-    assert "- and 480 more" in text
-    assert "latest first: b499, b498," in text
-    assert text.endswith("b420 and 420 more")
-    assert len(text) < 4000
 
 
 def long_run(turns: int) -> list:
@@ -106,12 +46,12 @@ def test_a_forced_compaction_keeps_the_task_what_was_known_and_the_latest_turns(
     assert "reply 0 " not in knowledge.text
     assert "characters left out" in knowledge.text
     assert "self.output(id)" in knowledge.text
-    assert knowledge.inventory == inventory(ALIVE)
+    assert knowledge.inventory == ALIVE
     assert knowledge.text.index("reply 29") < knowledge.text.index("output 29")
 
 
 def test_a_context_that_fits_is_kept_whole():
-    knowledge = compact_by_force(long_run(1), Alive(), 100_000, words)
+    knowledge = compact_by_force(long_run(1), "", 100_000, words)
     assert "r" * 2000 in knowledge.text
     assert "o" * 8000 in knowledge.text
 
@@ -129,5 +69,32 @@ def test_a_context_that_fits_is_kept_whole():
     st.integers(0, 2000),
 )
 def test_a_forced_compaction_never_exceeds_its_budget_but_by_its_own_note(entries, budget):
-    text = compact_by_force(entries, Alive(), budget, words).text
+    text = compact_by_force(entries, "", budget, words).text
     assert words(text) <= max(budget, 60)
+
+
+def reply(*parts, calls=()):
+    return Reply(3, "", parts, calls=calls)
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([Prose(" the task is X\n")], "the task is X"),
+        ([Prose("Here it is:"), CodeBlock('self.compact_knowledge("X is 3")')], "X is 3"),
+        ([CodeBlock('text = """X\nis 3"""\nself.compact_knowledge(text)')], "X\nis 3"),
+        ([CodeBlock('self.compact_knowledge(text="X is 3")')], "X is 3"),
+        ([CodeBlock('self.compact_knowledge(f"{n} pages")')], 'f"{n} pages"'),
+        ([CodeBlock('self.compact_knowledge("broken')], 'self.compact_knowledge("broken'),
+        ([CodeBlock("print(1)")], ""),
+        ([CodeBlock("print(1)"), Prose("X is 3")], "X is 3"),
+        ([], ""),
+    ],
+)
+def test_what_was_written_down_is_read_from_prose_and_from_calls(parts, text):
+    assert written_down(reply(*parts)) == text
+
+
+def test_a_reply_that_made_calls_is_told_with_its_code():
+    calls = (ToolCall("c1", "run_code", "{}"),)
+    assert told(reply(CodeBlock("x = 1", id="a"), calls=calls)) == "You wrote:\n[run_code a]\nx = 1"

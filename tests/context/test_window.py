@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from codeact_kernel.context import Reminders, is_full, reminder, threshold_of, visible
-from codeact_kernel.events import Knowledge, Observation, Report, Task
+from codeact_kernel.events import Knowledge, Observation, Task
 
 
 def test_all_entries_are_seen_until_the_first_compaction():
@@ -32,38 +32,36 @@ def test_the_threshold_is_16k_or_half_of_a_small_window(window, expected):
 
 
 def test_below_the_threshold_there_is_no_reminder():
-    assert reminder(15_999, 16_000, None) is None
     assert Reminders().due(15_999, None) is None
+    assert Reminders().due(16_000, None)
 
 
-def test_reminders_grow_firmer_and_say_what_to_call():
-    texts = [reminder(tokens, 16_000, 64_000) for tokens in (16_000, 24_000, 48_000)]
-    assert len(set(texts)) == 3
-    assert all("self.compact_knowledge(" in (text or "") for text in texts)
-    assert "48,000 of 64,000" in (texts[2] or "")
-    assert "nearly full" not in (reminder(10**6, 16_000, None) or "")
-
-
-def test_a_reminder_comes_at_once_and_then_seldom():
+def test_a_reminder_is_firmer_with_each_turn_that_ignores_it_and_always_says_what_to_call():
     reminders = Reminders()
-    first = reminders.due(16_100, None)
-    assert first == Report("reminder", reminder(16_100, 16_000, None) or "")
-    told = [tokens for tokens in range(16_200, 40_000, 100) if reminders.due(tokens, None)]
-    assert told == [20_100, 24_000, 28_000, 32_000, 36_000]
+    texts = [reminders.due(20_000, None).body for _ in range(6)]
+    marks = [
+        "is growing",
+        "has grown to about 20,000",
+        "is too large",
+        "Reminder 4",
+        "Reminder 5",
+        "Reminder 6",
+    ]
+    assert all(mark in text for mark, text in zip(marks, texts, strict=True))
+    assert all("self.compact_knowledge(" in text for text in texts)
 
 
-def test_a_firmer_reminder_does_not_wait():
+def test_near_the_window_s_end_the_first_reminder_is_the_firmest():
+    assert "too large: about 48,000 of 64,000 tokens" in reminder(48_000, 64_000)
+    assert "growing" in reminder(47_999, 64_000)
+
+
+def test_a_compaction_makes_the_next_reminder_a_mild_one():
     reminders = Reminders()
-    assert reminders.due(23_900, None)
-    assert reminders.due(24_000, None)
-    assert reminders.due(24_100, None) is None
-
-
-def test_after_a_compaction_the_count_begins_anew():
-    reminders = Reminders()
-    assert reminders.due(30_000, None)
+    first = reminders.due(30_000, None)
+    assert reminders.due(30_000, None) != first
     assert reminders.due(2_000, None) is None
-    assert reminders.due(16_000, None)
+    assert reminders.due(30_000, None) == first
 
 
 def test_a_threshold_of_ones_own_is_kept():
@@ -74,8 +72,8 @@ def test_a_threshold_of_ones_own_is_kept():
 @pytest.mark.parametrize(
     ("tokens", "window", "full"),
     [
-        (7168, 8192, False),
-        (7169, 8192, True),
+        (6144, 8192, False),
+        (6145, 8192, True),
         (395_904, 400_000, False),
         (395_905, 400_000, True),
         (10**9, None, False),

@@ -61,3 +61,38 @@ def test_no_code_of_a_user_s_class_runs():
         ("b", "list", "1", "[<Trap>]"),
         ("c", "Rows", "", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most"),
+    [
+        (np.zeros(1000), 8000, 8000),
+        (pd.DataFrame({"a": range(1000)}), 8000, 9000),
+        (pd.Series(range(1000)), 8000, 9000),
+        ("x" * 10_000, 10_000, 11_000),
+        ([np.zeros(1000)] * 500, 4_000_000, 4_100_000),
+        (dict.fromkeys(range(5000), "x" * 1000), 5_000_000, 6_000_000),
+        (42, 24, 40),
+        ([], 40, 100),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_bytes_are_known_of_what_needs_no_foreign_code(value, least, most):
+    (about,) = variables(SimpleNamespace(user_ns={"name": value}, user_ns_hidden={}))
+    assert least <= int(about["bytes"]) <= most
+
+
+def test_a_class_that_shares_a_name_with_one_of_python_s_own_runs_no_code_either():
+    called = []
+
+    class deque:  # noqa: N801
+        def __iter__(self):
+            called.append(self)
+            return iter(())
+
+        __len__ = __sizeof__ = nbytes = memory_usage = shape = property(__iter__)
+
+    (about,) = variables(SimpleNamespace(user_ns={"name": [deque()]}, user_ns_hidden={}))
+    assert about["value"] == "[<deque>]"
+    assert variables(SimpleNamespace(user_ns={"name": deque()}, user_ns_hidden={}))[0]["bytes"] == ""
+    assert not called

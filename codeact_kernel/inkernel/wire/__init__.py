@@ -60,8 +60,8 @@ SEED = "codeact_seed_request"
 SEED_REPLY = "codeact_seed_reply"
 VARIABLES = "codeact_variables_request"
 VARIABLES_REPLY = "codeact_variables_reply"
-"""To {}: {"status": "ok", "variables": [{"name", "type", "size", "value"}, …]}, all texts, empty where it is not known
-without running anybody's code."""
+"""To {}: {"status": "ok", "variables": [{"name", "type", "size", "bytes", "value"}, …], all texts, empty where it is
+not known without running anybody's code; "processes": [{"pid", "command", "block" or null}, …]}."""
 PARCEL_NOTE = ".json"
 """What a kernel says of a parcel lies beside it, under its name with this at the end."""
 CALL = "codeact_call"
