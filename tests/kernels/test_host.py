@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
 import venv
 from pathlib import Path
@@ -194,6 +195,18 @@ async def test_a_kernel_that_is_not_ours_runs_one_block_at_a_time(open_bench, fo
     failed = await bench.run("1/0")
     assert failed.status == "error"
     assert failed.error.splitlines()[-1] == "ZeroDivisionError: division by zero"
+
+
+async def test_a_kernel_that_is_not_ours_is_talked_to_by_sockets_in_a_private_folder(
+    open_bench, foreign_spec
+):
+    bench = await open_bench(kernel=foreign_spec)
+    about = bench.kernel.process.manager.get_connection_info()
+    assert about["transport"] == "ipc"
+    folder = Path(about["ip"]).parent
+    assert [path for path in folder.iterdir() if path.is_socket()]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(Path(bench.kernel.process.manager.connection_file).stat().st_mode) == 0o600
 
 
 async def test_a_kernel_that_is_not_ours_keeps_the_order_of_blocks_that_wait_for_a_decision(
