@@ -134,6 +134,12 @@ class Transcript:
     audit: Audited | None = None
     """How far the audit goes, where there is one."""
 
+    @property
+    def last_turn(self) -> int:
+        """The number of the last turn of which anything came; 0 before the first."""
+        turns = [turn for run in self.runs[-2:] for turn in run.turns[-2:]]
+        return max((turn.number for turn in turns if turn.reply or turn.draft or turn.blocks), default=0)
+
     def apply(self, event: Event) -> None:
         """Fold one event in.
 
@@ -186,7 +192,7 @@ class Transcript:
     def _begin(self, event: TurnStarted) -> None:
         """Begin a turn; one that a crash has broken off before anything came of it is begun again."""
         turns = self.runs[-1].turns
-        if turns and turns[-1].number == event.turn and not (turns[-1].reply or turns[-1].draft):
+        if turns and turns[-1].number == event.turn and not (turns[-1].reply or turns[-1].blocks):
             turns[-1].started = event.at
         else:
             turns.append(Turn(event.turn, event.at, self.runs[-1].turn_count))

@@ -15,6 +15,7 @@ from codeact_kernel.agent.housing import house
 from codeact_kernel.agent.inbox import SETTLE
 from codeact_kernel.agent.notebook import approve_in_notebook
 from codeact_kernel.agent.options import Options
+from codeact_kernel.agent.past import Past, UntrustedRecord, open_past
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK
@@ -32,10 +33,12 @@ __all__ = [
     "HookChain",
     "Hooks",
     "Options",
+    "Past",
     "Plan",
     "Refused",
     "Run",
     "Settings",
+    "UntrustedRecord",
     "UntrustedWorkspace",
     "answering",
     "approve_in_notebook",
@@ -45,6 +48,7 @@ __all__ = [
     "load_settings",
     "make_gate",
     "make_server",
+    "open_past",
     "plan",
     "remember",
     "wanted_kernel",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,14 +20,17 @@ from codeact_kernel.agent.bookkeeping import Bookkeeping
 from codeact_kernel.agent.hooks import Refused
 from codeact_kernel.agent.inbox import Inbox, Note
 from codeact_kernel.agent.kin import Kin
-from codeact_kernel.agent.loop import Limits
+from codeact_kernel.agent.loop import Limits, Loop
 from codeact_kernel.agent.options import Options
+from codeact_kernel.agent.past import Past, open_past
 from codeact_kernel.agent.recording import OUTPUTS
+from codeact_kernel.agent.remembering import check_not_weaker
+from codeact_kernel.agent.resuming import recall, restore, take_up, told
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_agent_dir, make_run_dir
 from codeact_kernel.blocks import AgentBlock
 from codeact_kernel.dialogue import reminder_report
-from codeact_kernel.errors import CodeactError, LimitReached, RecordError
+from codeact_kernel.errors import CodeactError, ConfigError, LimitReached, RecordError
 from codeact_kernel.events import (
     BlockFinished,
     BlockHeld,
@@ -35,6 +38,7 @@ from codeact_kernel.events import (
     Heartbeat,
     NoteReceived,
     RunEnded,
+    RunResumed,
     RunStarted,
     StopReason,
 )
@@ -67,6 +71,10 @@ class Agent(Options):
         self._running: asyncio.Task[tuple[str, Any]] | None = None
         self._stopping = False
         self._books = Bookkeeping(self.transcript, self._record_failed, self._break_off)
+        self._past: Past | None = None
+        """What it goes on with, until that is taken up."""
+        self._given: frozenset[str] = frozenset()
+        """The options that were given to a resume."""
 
     async def __aenter__(self) -> Self:
         try:
@@ -87,11 +95,19 @@ class Agent(Options):
                     self._books.audit,
                 ),
             )
+            if self._past is not None:
+                mode = "none" if self._parts.sandbox is None else self._parts.sandbox.mode
+                check_not_weaker(self._past.now, self._parts.remembered, mode, self._given)
         except BaseException as error:
             self._books.mask.error(error)
-            await self._stack.aclose()
+            await self._end()
             raise
         return self
+
+    async def _end(self) -> None:
+        await self._stack.aclose()
+        if self._past is not None:
+            self._past.close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -99,6 +115,8 @@ class Agent(Options):
         try:
             return await self._stack.__aexit__(kind, error, trace)
         finally:
+            if self._past is not None:
+                self._past.close()
             await self._books.aclose()
 
     async def run(self, task: str, *, max_turns: int | None = None, max_time: float | None = None) -> Run:
@@ -115,14 +133,72 @@ class Agent(Options):
         Raises:
             CodeactError: If the world failed (the model, the kernel); the record says so, too.
         """
-        parts = self._entered
-        if self._running is not None:
-            raise RuntimeError("this agent works on a task already; steer it, or use another agent")
-        limits = Limits(max_turns or parts.settings.max_turns, max_time or parts.settings.max_time)
+        self._check_free()
+        resumed = self._past is not None
+        await self._take_past()
+        limits = self._limits(max_turns, max_time)
+        await self._begin(task, limits)
+        return await self._work(lambda loop: loop.run(task, limits, hears=resumed))
+
+    @classmethod
+    def resume(
+        cls,
+        run: Path | str | Past,
+        *,
+        trust_record: bool = False,
+        from_notebook: bool = False,
+        given: Collection[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """An agent that goes on where a run has stopped, for whatever reason: see `go_on`.
+
+        Args:
+            run: The run's folder, or its notebook.
+            trust_record: Whether its record is taken though this user's installation did not write it.
+            from_notebook: Whether the notebook is read in the place of the journal, which is lost.
+            given: The options of which somebody has said that they may be weaker than before; None for all that follow.
+            **options: Fields of the agent that are not as they were, or that no record keeps: functions, models, hooks.
+
+        Raises:
+            ConfigError: If there is no such run, another process works on it, or its record is not this user's.
+            RecordError: If the record cannot be read.
+        """
+        if not isinstance(run, Past):
+            run = open_past(Path(run), trusted=trust_record, from_notebook=from_notebook)
+        agent = cls(**{**run.options, **options})
+        agent.run_dir = run.folder.path
+        agent._past, agent._given = run, frozenset(options if given is None else given)
+        agent.transcript = run.transcript
+        agent._books = Bookkeeping(agent.transcript, agent._record_failed, agent._break_off)
+        return agent
+
+    async def go_on(self, *, max_turns: int | None = None, max_time: float | None = None) -> Run:
+        """Go on with the run that was resumed: with its next turn, or with what is left of its last.
+
+        Args:
+            max_turns: Replies that the run may take, those of before included; None for what it had.
+            max_time: Seconds that it may take, those of before included; None for what it had.
+
+        Returns:
+            What came of it, as from `run`.
+
+        Raises:
+            ConfigError: If it is answered.
+            CodeactError: As in `run`.
+        """
+        self._check_free()
+        past = self._past
+        if past is None or self.transcript.runs[-1].stop == "answered":
+            raise ConfigError("there is nothing to go on with: give it a further task")
+        limits = self._limits(max_turns, max_time, past)
+        await self._take_past(limits)
+        return await self._work(lambda loop: loop.go_on(past.remains.unanswered, limits))
+
+    async def _work(self, begin: Callable[[Loop], Coroutine[Any, Any, tuple[str, Any]]]) -> Run:
+        """Let the loop work on the last run, to its end."""
         self._stopping = False
-        await self._begin(task)
-        before, turns, began = self.transcript.usage, self._turns, time.time()
-        self._running = asyncio.get_running_loop().create_task(parts.loop.run(task, limits))
+        record, began = self.transcript.runs[-1], time.time()
+        self._running = asyncio.get_running_loop().create_task(begin(self._entered.loop))
         if self._stopping:
             self._running.cancel()
         stop: StopReason = "failed"
@@ -150,18 +226,18 @@ class Agent(Options):
             self._running = None
             self.release()
             await self._settle()
-            usage = _less(self.transcript.usage, before)
-            ended = RunEnded(stop, answer, usage, self._turns - turns, time.time(), message)
+            usage = _less(self.transcript.usage, record.before)
+            ended = RunEnded(stop, answer, usage, len(record.turns), time.time(), message)
             self._emit(ended)
         return Run(
-            self.transcript.runs[-1].start.run_id,
-            task,
+            record.start.run_id,
+            record.start.task,
             ended.stop,
             answer,
             value,
             usage,
             ended.turns,
-            ended.at - began,
+            record.worked + ended.at - began,
             message,
             self.record,
         )
@@ -297,7 +373,24 @@ class Agent(Options):
     def _turns(self) -> int:
         return self.transcript.turn_count
 
-    async def _begin(self, task: str) -> None:
+    def _check_free(self) -> None:
+        if self._entered and self._running is not None:
+            raise RuntimeError("this agent works on a task already; steer it, or use another agent")
+
+    def _limits(self, turns: int | None, seconds: float | None, past: Past | None = None) -> Limits:
+        """The limits of a run: those that are given, else those that it had, else the settings'."""
+        settings = self._entered.settings
+        if past is None:
+            return Limits(turns or settings.max_turns, seconds or settings.max_time)
+        run, had = past.transcript.runs[-1], past.now.options.get("limits", {})
+        return Limits(
+            turns or had.get("turns"),
+            seconds or had.get("seconds"),
+            sum(turn.reply is not None for turn in run.turns),
+            past.remains.worked,
+        )
+
+    async def _begin(self, task: str, limits: Limits) -> None:
         parts = self._entered
         if self._books.folder is None and self.run_dir is not False:
             await self._open_record(task)
@@ -308,12 +401,51 @@ class Agent(Options):
             parts.model.name,
             parts.context.system or "",
             time.time(),
-            parts.kernel.description,
-            parts.mode,
-            "none" if parts.sandbox is None else parts.sandbox.mode,
-            describe_sandbox(parts.sandbox),
+            *self._what_counts(limits),
         )
         self._emit(started)
+
+    def _what_counts(self, limits: Limits) -> tuple[str, str, str, str, dict[str, Any]]:
+        """What a run's beginning tells of the kernel, the approvals, the sandbox and the options."""
+        parts = self._entered
+        mode = "none" if parts.sandbox is None else parts.sandbox.mode
+        return (
+            parts.kernel.description,
+            parts.mode,
+            mode,
+            describe_sandbox(parts.sandbox),
+            parts.remembered | {"limits": {"turns": limits.turns, "seconds": limits.seconds}},
+        )
+
+    async def _take_past(self, limits: Limits | None = None) -> None:
+        """Take up the run that was resumed, once: its record, what it left open, what is left of its namespace.
+
+        Args:
+            limits: Those of its last run, where that goes on; None where another one begins.
+        """
+        past, self._past = self._past, None
+        if past is None:
+            return
+        parts, run = self._entered, past.transcript.runs[-1]
+        self._shelve(past.folder)
+        await self._books.go_on(past)
+        self._books.open_audit(parts.settings, self.audit)
+        recall(past.transcript, parts.supervisor)
+        if limits is not None or run.end is None:
+            what = self._what_counts(limits or Limits())
+            self._emit(
+                RunResumed(run.start.run_id, time.time(), parts.model.name, *what, past.remains.worked)
+            )
+            take_up(past.transcript, past.remains, past.folder.path, self._emit, self._inbox)
+        if limits is None and run.end is None:
+            usage = _less(self.transcript.usage, run.before)
+            self._emit(
+                RunEnded("cancelled", None, usage, len(run.turns), time.time(), "another task was begun")
+            )
+        restored = await restore(parts.kernel, past.folder.path, past.remains.names)
+        text = told(run, past.remains, restored, time.time())
+        if text and not (limits is not None and past.remains.has_answer and not self._inbox):
+            self._inbox.put(reminder_report(text))
 
     async def _open_record(self, task: str) -> None:
         parts = self._entered
@@ -322,9 +454,13 @@ class Agent(Options):
         else:
             chosen = Path(self.run_dir) if isinstance(self.run_dir, str | Path) else None
             folder = make_run_dir(parts.workspace, self._books.mask.text(task), chosen)
-        shelf = parts.supervisor.shelf
-        shelf.folder, shelf.opens = folder.path / OUTPUTS, lambda: folder.sub(OUTPUTS)
+        self._shelve(folder)
         await self._books.open_record(folder)
+
+    def _shelve(self, folder: Folder) -> None:
+        """Let long outputs go into the run's folder."""
+        shelf = self._entered.supervisor.shelf
+        shelf.folder, shelf.opens = folder.path / OUTPUTS, lambda: folder.sub(OUTPUTS)
 
     def _break_off(self) -> bool:
         if self._running is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.launcher import Launcher
 from codeact_kernel.blocks import AgentBlock, Cancel, CodeBlock, Fault, Part, Prose
-from codeact_kernel.events import Event, ModelUsed, Reply, ReplyDelta
+from codeact_kernel.events import Drafted, Event, ModelUsed, Reply, ReplyDelta
 from codeact_kernel.messages import CallPiece, EndPiece, Message, ModelRequest, TextPiece, Usage
 from codeact_kernel.protocols import Codec, Model, ReplyReader
 
@@ -31,8 +31,23 @@ class _Draft:
     faults: list[Fault] = field(default_factory=list)
     job_ids: list[str | None] = field(default_factory=list)
     received: str = ""
+    began: float = 0.0
     usage: Usage = field(default_factory=Usage)
     finish: str | None = None
+
+    def reply(self, reader: ReplyReader, turn: int, ended: float) -> Reply:
+        """The reply, as far as it has come."""
+        return Reply(
+            turn,
+            reader.text,
+            tuple(self.parts),
+            tuple(self.faults),
+            reader.calls[: len(self.job_ids)],
+            tuple(self.job_ids),
+            self.usage,
+            self.began,
+            ended,
+        )
 
     def add_prose(self, prose: Prose) -> None:
         if self.parts and isinstance(self.parts[-1], Prose):
@@ -88,7 +103,7 @@ class Asker:
             ModelError: If the model cannot be asked.
             Refused: If a hook refuses the call.
         """
-        began, draft = self._wall(), _Draft(runs)
+        draft = _Draft(runs, began=self._wall())
         reader = self._codec.reader(self._compiles, self._launcher.in_use if runs else ())
         request = ModelRequest(tuple(messages), stop=self._codec.stop, tools=self._codec.tools)
         request = await self._hooks.before_model_call(request)
@@ -103,17 +118,7 @@ class Asker:
             await self._take(reader.give_up(), reader, draft, turn)
         if not runs:
             self._emit(ModelUsed(self._model.name, draft.usage))
-        return Reply(
-            turn,
-            reader.text,
-            tuple(draft.parts),
-            tuple(draft.faults),
-            reader.calls,
-            tuple(draft.job_ids),
-            draft.usage,
-            began,
-            self._wall(),
-        )
+        return draft.reply(reader, turn, self._wall())
 
     async def _stream(self, request: ModelRequest, reader: ReplyReader, draft: _Draft, turn: int) -> None:
         async for piece in self._model.stream(request):
@@ -122,7 +127,9 @@ class Asker:
                     draft.received += piece.text
                     if draft.runs:
                         self._emit(ReplyDelta(turn, piece.text))
-                    await self._take(reader.feed(piece.text), reader, draft, turn)
+                    # By lines: a block's draft holds nothing of the next one, which has not been launched.
+                    for line in piece.text.splitlines(keepends=True):
+                        await self._take(reader.feed(line), reader, draft, turn)
                 case CallPiece():
                     await self._take(reader.feed(piece), reader, draft, turn)
                 case EndPiece():
@@ -149,6 +156,9 @@ class Asker:
             if of_calls > 0:
                 draft.job_ids.append(job_id)
                 of_calls -= 1
+            if isinstance(item, CodeBlock | AgentBlock):
+                # Nothing was awaited since its launch: this is known before any of it runs.
+                self._emit(Drafted(draft.reply(reader, turn, self._wall())))
 
     async def _act(
         self, item: CodeBlock | AgentBlock | Cancel | Fault, draft: _Draft, turn: int

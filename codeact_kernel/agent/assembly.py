@@ -28,6 +28,7 @@ from codeact_kernel.agent.models import Models
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
+from codeact_kernel.agent.remembering import remembered
 from codeact_kernel.agent.rundir import make_runs
 from codeact_kernel.agent.seeing import open_vision
 from codeact_kernel.agent.serving import answering, make_server, own_methods
@@ -93,6 +94,8 @@ class Parts:
     delegation: Delegation
     mode: str
     """How what is asked is decided, where no rule does."""
+    remembered: dict[str, Any]
+    """What of the options a resume goes by."""
 
 
 async def assemble(
@@ -183,7 +186,14 @@ async def assemble(
         survey=Survey(supervisor, kernel, wanted.workspace, lambda: _path(relations.folder())),
     )
     history = History(transcript, lambda: supervisor.shelf.place("history"))
-    launcher = Launcher(supervisor, hooks, emit, free=inbox.free, agents=kernel.ours and kin.may_delegate)
+    launcher = Launcher(
+        supervisor,
+        hooks,
+        emit,
+        free=inbox.free,
+        agents=kernel.ours and kin.may_delegate,
+        used=transcript.blocks,
+    )
     asker = Asker(model, talk, launcher, hooks, emit, compiles)
     loop = Loop(
         asker,
@@ -196,6 +206,7 @@ async def assemble(
         answer_type=wanted.answer_type,
         handles=kernel.ours,
         handle_of_note=history.handle_of,
+        turn=transcript.last_turn,
     )
     delegation = Delegation(kin, agents, supervisor, launcher, relations.turn)
     kin.tree.homes[kin.number] = delegation
@@ -212,6 +223,7 @@ async def assemble(
         loop,
         delegation,
         kin.tree.gate.mode,
+        remembered(options, wanted),
     )
 
 

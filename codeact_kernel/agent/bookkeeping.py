@@ -13,7 +13,9 @@ from codeact_kernel.agent.auditing import open_audit, signer_or_none
 from codeact_kernel.agent.config import Settings
 from codeact_kernel.agent.discretion import Discretion, host_mask
 from codeact_kernel.agent.kin import ROOT, Kin
+from codeact_kernel.agent.past import Past
 from codeact_kernel.agent.recording import Recording
+from codeact_kernel.agent.runlock import RunLock
 from codeact_kernel.errors import ConfigError, RecordError
 from codeact_kernel.events import Audited, Event, RunEnded, TurnStarted
 from codeact_kernel.policy import Audit
@@ -66,9 +68,29 @@ class Bookkeeping:
 
         Args:
             folder: Its folder, open; it is closed with the record.
+
+        Raises:
+            ConfigError: If another process works in that folder.
         """
-        self._recording = Recording(folder, self._transcript, self._report, signer_or_none())
-        await self._recording.opened()
+        lock = RunLock(folder) if self._is_root else None
+        await self._record(Recording(folder, self._transcript, self._report, signer_or_none(), lock))
+
+    async def go_on(self, past: Past) -> None:
+        """Go on with a record.
+
+        Args:
+            past: The run that it is of.
+        """
+        recording = Recording(
+            past.folder, self._transcript, self._report, signer_or_none(), past.lock, past.last
+        )
+        await self._record(recording)
+        for event in past.anew:
+            recording(event)
+
+    async def _record(self, recording: Recording) -> None:
+        self._recording = recording
+        await recording.opened()
 
     def open_audit(self, settings: Settings, chosen: Path | str | None) -> None:
         """Open the audit of the whole tree, where there is to be one and it is not open. For a root.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from codeact_kernel.agent.hooks import HookChain, Refused
 from codeact_kernel.blocks import AgentBlock, Block, BlockResult, Cancel, Fault, Job, Outcome
@@ -28,6 +28,7 @@ class Launcher:
         wall: The time in seconds since the epoch.
         free: Waits while nothing may be started; None for never.
         agents: Whether sub-agents can be started.
+        used: The settled ids that there were before.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Launcher:
         free: Callable[[], Awaitable[None]] | None = None,
         *,
         agents: bool = False,
+        used: Iterable[str] = (),
     ) -> None:
         self._supervisor = supervisor
         self._hooks = hooks
@@ -46,7 +48,7 @@ class Launcher:
         self._wall = wall
         self._free = free
         self._agents = agents
-        self._used: Counter[str] = Counter()
+        self._used = Counter(id_.partition("#")[0] for id_ in used)
         self._unnamed = 0
 
     @property

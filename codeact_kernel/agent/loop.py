@@ -53,6 +53,9 @@ class Limits:
 
     turns: int | None = None
     seconds: float | None = None
+    turns_before: int = 0
+    """What the run has used of them in earlier processes."""
+    seconds_before: float = 0.0
 
 
 class Loop:
@@ -70,6 +73,7 @@ class Loop:
         handles: Whether blocks can ask for whole outputs (`self` exists in our own kernel only).
         handle_of_note: Gives code by which a block has a note whole.
         wall: The time in seconds since the epoch.
+        turn: The number of the last turn that there was.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Loop:
         handles: bool = True,
         handle_of_note: Callable[[str], str | None] = lambda text: None,
         wall: Callable[[], float] = time.time,
+        turn: int = 0,
     ) -> None:
         self._asker = asker
         self._context = context
@@ -99,16 +104,17 @@ class Loop:
         self._handle_of_note = handle_of_note
         self._compactor = Compactor(asker, context)
         self._wall = wall
-        self._turn = 0
+        self._turn = turn
         self._beaten: list[str] = []
         """The blocks whose heartbeats are all that the model was woken by."""
 
-    async def run(self, task: str, limits: Limits) -> tuple[str, Any]:
+    async def run(self, task: str, limits: Limits, *, hears: bool = False) -> tuple[str, Any]:
         """Work on a task until it is answered.
 
         Args:
             task: The task.
             limits: What it may use.
+            hears: Whether what lies in the inbox is told with the task.
 
         Returns:
             The answer, and its value where answers have a type.
@@ -119,20 +125,41 @@ class Loop:
             Refused: If a hook refused a call to the model.
         """
         await self._take_in(Task(self._context.fit(task, self._handle("self.history.task"))))
-        first = self._turn
+        return await self._within(limits, None, hears)
+
+    async def go_on(self, last: Reply | None, limits: Limits) -> tuple[str, Any]:
+        """Go on with a run that an earlier process has begun.
+
+        Args:
+            last: Its last reply, where nothing of what it caused was told yet.
+            limits: What the run may use.
+
+        Returns:
+            As in `run`.
+
+        Raises:
+            CodeactError: As in `run`.
+        """
+        return await self._within(limits, last, last is None)
+
+    async def _within(self, limits: Limits, last: Reply | None, hears: bool) -> tuple[str, Any]:
+        first = self._turn - limits.turns_before
+        seconds = None if limits.seconds is None else limits.seconds - limits.seconds_before
         try:
-            async with asyncio.timeout(limits.seconds):
-                return await self._turns(first, limits)
+            async with asyncio.timeout(seconds):
+                if hears and self._inbox:
+                    await self._listen()
+                return await self._turns(first, limits, last)
         except TimeoutError as error:
             raise LimitReached("the time is up", limit="time", allowed=limits.seconds or 0) from error
 
-    async def _turns(self, first: int, limits: Limits) -> tuple[str, Any]:
+    async def _turns(self, first: int, limits: Limits, last: Reply | None) -> tuple[str, Any]:
         empty = invalid = 0
         while True:
-            if limits.turns is not None and self._turn - first >= limits.turns:
+            if last is None and limits.turns is not None and self._turn - first >= limits.turns:
                 used = "1 turn is" if limits.turns == 1 else f"{limits.turns} turns are"
                 raise LimitReached(f"{used} used up", limit="turns", allowed=limits.turns)
-            reply = await self._ask()
+            reply, last = last or await self._ask(), None
             self._pace(reply)
             empty = empty + 1 if not (reply.text.strip() or reply.calls) else 0
             if empty == EMPTY_REPLIES:

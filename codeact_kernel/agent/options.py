@@ -88,5 +88,7 @@ class Options:
     """Whether the workspace's `codeact.toml` may say everything, as the user's may."""
     observers: Sequence[Observer] = ()
     """Called with every event."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values that the record keeps for who resumes it: where the tools came from, say."""
     settings: Settings | None = None
     """Settings instead of those of the files."""

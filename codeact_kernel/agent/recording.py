@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from codeact_kernel.agent.runlock import RunLock
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Event
-from codeact_kernel.record import Journal, NotebookFile, Recorder
+from codeact_kernel.record import Journal, NotebookFile, Recorder, Seal
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.signing import Signer
 from codeact_kernel.transcript import Transcript
@@ -26,7 +27,9 @@ class Recording:
         folder: The run's folder, open; it is closed with the record.
         transcript: What is written.
         report: Called with the first failure; the run goes on.
-        signer: Signs the notebook; None for no signature.
+        signer: Signs the notebook and the journal; None for no signature.
+        lock: Keeps other processes from this run; None for a sub-agent's. It is let go of with the record.
+        last: The signature of the last line of the journal that is gone on with.
     """
 
     def __init__(
@@ -35,13 +38,17 @@ class Recording:
         transcript: Transcript,
         report: Callable[[RecordError], None],
         signer: Signer | None = None,
+        lock: RunLock | None = None,
+        last: str = "",
     ) -> None:
         self.folder = folder
         self.notebook = folder.path / NOTEBOOK
         self._recorder = Recorder(
             NotebookFile(self.notebook, None, folder, signer), transcript, report=report
         )
-        self._journal = Journal(folder.path / JOURNAL, report=report, folder=folder)
+        seal = None if signer is None else Seal(signer, last)
+        self._journal = Journal(folder.path / JOURNAL, report=report, folder=folder, seal=seal)
+        self._lock = lock
         self._closing = asyncio.Event()
         self._open = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="record")
@@ -54,6 +61,8 @@ class Recording:
         """Write what is not written, and end."""
         self._closing.set()
         await self._task
+        if self._lock is not None:
+            self._lock.release()
         self.folder.close()
 
     def __call__(self, event: Event) -> None:

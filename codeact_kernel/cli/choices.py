@@ -243,6 +243,7 @@ class Choices:
             "max_memory": read_size("--max-memory", self.max_memory),
             "env": env,
             "settings": settings,
+            "kept": {"tools": self.tools},
             "person": Screen().person if somebody_is_there() else None,
         }
 

@@ -6,7 +6,7 @@ code that it comes to.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -39,11 +39,11 @@ class Conductor:
         self._out = out
         self._events = events
 
-    async def work(self, task: str, limits: Mapping[str, Any]) -> int:
+    async def work(self, task: str | None, limits: Mapping[str, Any]) -> int:
         """Work on one task, and give the answer.
 
         Args:
-            task: The task.
+            task: The task; None goes on with the run that was resumed.
             limits: What `Agent.run` takes besides.
 
         Returns:
@@ -54,7 +54,8 @@ class Conductor:
         """
         try:
             async with Interrupts(self.agent, self._signals, self._screen) as interrupts:
-                run = await self.agent.run(task, **limits)
+                agent = self.agent
+                run = await (agent.go_on(**limits) if task is None else agent.run(task, **limits))
                 await interrupts.rest()
                 self._out.check()
                 answer = run.answer
@@ -69,7 +70,13 @@ class Conductor:
 
 @asynccontextmanager
 async def working(
-    fields: Mapping[str, Any], screen: Screen, signals: Signals, out: Answers, *, events: bool = False
+    fields: Mapping[str, Any],
+    screen: Screen,
+    signals: Signals,
+    out: Answers,
+    *,
+    events: bool = False,
+    make: Callable[..., Agent] = Agent,
 ) -> AsyncIterator[Conductor]:
     """Start an agent; leaving ends it.
 
@@ -79,6 +86,7 @@ async def working(
         signals: Where Ctrl-C arrives.
         out: Where answers go.
         events: Whether events are written there instead of answers.
+        make: Makes the agent of these and its fields.
 
     Raises:
         CodeactError: If it cannot be started.
@@ -86,7 +94,7 @@ async def working(
     person = screen.person if screen.can_ask else None
     approver = screen.approve if screen.can_ask else None
     observers = [out.event if events else screen]
-    agent = Agent(**{**fields, "person": person, "approver": approver, "observers": observers})
+    agent = make(**{**fields, "person": person, "approver": approver, "observers": observers})
     out.on_failure = agent.stop
     try:
         async with screen, agent:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from codeact_kernel.record.journal import Journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
 from codeact_kernel.record.reading import JournalRead, read_journal
+from codeact_kernel.record.rebuilding import notebook_events, read_notebook
 from codeact_kernel.record.recorder import Recorder, snapshot
 from codeact_kernel.record.seal import Seal
 from codeact_kernel.record.trust import is_ours
@@ -22,8 +23,10 @@ __all__ = [
     "Recorder",
     "Seal",
     "is_ours",
+    "notebook_events",
     "notebook_text",
     "read_journal",
+    "read_notebook",
     "snapshot",
     "to_notebook",
     "write_notebook",

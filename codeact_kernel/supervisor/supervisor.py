@@ -120,6 +120,21 @@ class Supervisor:
         self._lives.add(life)
         life.add_done_callback(self._lives.discard)
 
+    def recall(self, result: BlockResult, turn: int) -> None:
+        """Know a block that ended in an earlier process, as if it had ended here. No event tells of it.
+
+        Args:
+            result: Its end, with its outputs.
+            turn: The turn that it belonged to.
+        """
+        job = Job(result.id, result.block, turn)
+        watch = BlockWatch(job, turn, None, lambda event: None, self._wall, self.shelf, self._mask)
+        for output in result.outputs:
+            watch.log.add(output)
+        watch.ended.set_result(result)
+        self._watches[job.id] = self._latest[job.name] = watch
+        self._results[job.id] = result
+
     def cancel(self, name: str, reason: str) -> bool:
         """Ask a block to end; its result comes as any other, with status "cancelled".
 

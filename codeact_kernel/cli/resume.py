@@ -1,0 +1,171 @@
+"""`codeact resume`: a run goes on where it has stopped, or a further task is worked on.
+
+Comes in: a run's folder or notebook; options that are not as they were. Goes out: what `codeact run` gives, into the
+same record.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from codeact_kernel.cli import choices
+from codeact_kernel.cli.choices import Choices, read_duration
+from codeact_kernel.cli.run import Json
+
+if TYPE_CHECKING:
+    from codeact_kernel.agent import Past
+
+RunPlace = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder, or its run.ipynb.")]
+Further = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TASK",
+        help="A further task for a run that is answered; for one that is not, a note that its model reads first.",
+    ),
+]
+Workspace = Annotated[
+    str | None, typer.Option(metavar="DIR", help="The folder in which blocks run, where it has moved.")
+]
+TrustRecord = Annotated[
+    bool,
+    typer.Option(
+        "--trust-record",
+        help="Go on though this installation of yours did not write the record, or not all of it.",
+    ),
+]
+FromNotebook = Annotated[
+    bool, typer.Option("--from-notebook", help="Read run.ipynb in the place of a journal that is lost.")
+]
+_QUESTION = "A resume does what the record says. Do you trust it? [y/N] "
+
+
+def resume(
+    run: RunPlace,
+    task: Further = None,
+    max_turns: choices.MaxTurns = None,
+    max_time: choices.MaxTime = None,
+    from_notebook: FromNotebook = False,
+    trust_record: TrustRecord = False,
+    json: Json = False,
+    model: choices.Model = None,
+    base_url: choices.BaseUrl = None,
+    protocol: choices.Protocol = None,
+    workspace: Workspace = None,
+    max_memory: choices.MaxMemory = None,
+    tools: choices.Tools = None,
+    mcp: choices.Mcp = None,
+    dry_run: choices.DryRun = False,
+    max_calls: choices.MaxCalls = None,
+    approve: choices.Approve = None,
+    trust_workspace: choices.TrustWorkspace = False,
+    sandbox: choices.Sandbox = None,
+    sandbox_min: choices.SandboxMin = None,
+    allow_net: choices.AllowNet = False,
+    allow_host: choices.AllowHost = None,
+    allow_read: choices.AllowRead = None,
+    kernel: choices.Kernel = None,
+    python: choices.Python = None,
+    env: choices.Env = None,
+    vision_model: choices.VisionModel = None,
+) -> int:
+    """Go on with a run, whatever has stopped it: a limit, Ctrl-C, an endpoint that failed, a crash, a power cut.
+
+    It goes on with its next turn, in the same record, as it was asked to be; options that are given count over that.
+    What ran when it stopped is not run again: the model is told what is known of it, and decides. Limits count what the
+    run has used before. Exit codes are those of `codeact run`.
+    """
+    given = {name: value for name, value in locals().items() if value not in (None, False)}
+    limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
+    past = _open(run, trusted=trust_record, from_notebook=from_notebook)
+    try:
+        return _work(past, task, _chosen(past, given), given, limits, json)
+    finally:
+        past.close()
+
+
+def _open(run: Path, *, trusted: bool, from_notebook: bool) -> Past:
+    """Open the run; at a terminal a record that is not known to be the user's is asked about."""
+    from codeact_kernel.agent import UntrustedRecord, open_past
+    from codeact_kernel.cli.screens import somebody_is_there
+    from codeact_kernel.cli.streams import complain
+
+    try:
+        return open_past(run, trusted=trusted, from_notebook=from_notebook)
+    except UntrustedRecord as untrusted:
+        if not somebody_is_there():
+            raise
+        complain(untrusted.message)
+        print(_QUESTION, end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise
+        return open_past(run, trusted=True, from_notebook=from_notebook)
+
+
+def _chosen(past: Past, given: Mapping[str, Any]) -> Choices:
+    """What the run was asked to be, and over that what is given now."""
+    had = past.options
+    kept = past.now.options.get("kept", {})
+    before = Choices(
+        model=had.get("model"),
+        base_url=had.get("base_url"),
+        protocol=had.get("protocol"),
+        workspace=had.get("workspace", "."),
+        tools=kept.get("tools"),
+        kernel=had.get("kernel"),
+        python=had.get("python"),
+        env=had.get("env"),
+        max_memory=None if had.get("max_memory") is None else str(had["max_memory"]),
+        vision_model=had.get("vision"),
+        mcp=had.get("mcp"),
+        dry_run=bool(had.get("dry_run")),
+        max_calls=had.get("max_calls"),
+        approve=had.get("approve"),
+        sandbox=had.get("sandbox"),
+        sandbox_min=had.get("sandbox_min"),
+        allow_net=bool(had.get("allow_net")),
+        allow_host=had.get("allow_hosts"),
+        allow_read=had.get("allow_read"),
+    )
+    ours = {name: value for name, value in given.items() if name in Choices.__dataclass_fields__}
+    return replace(before, **ours)
+
+
+def _work(
+    past: Past,
+    task: str | None,
+    chosen: Choices,
+    given: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    events: bool,
+) -> int:
+    from codeact_kernel.agent import Agent
+    from codeact_kernel.cli.conduct import working
+    from codeact_kernel.cli.loop import Signals, in_loop
+    from codeact_kernel.cli.screens import Screen, open_screen
+    from codeact_kernel.cli.streams import answers, complain
+
+    last = past.transcript.runs[-1]
+    answered = last.stop == "answered"
+    with answers() as out:
+        if answered and task is None:
+            complain("this run is answered; write a further task behind it to go on")
+            out.write((last.end and last.end.answer) or "")
+            return 0
+        fields = chosen.agent_fields()
+        screen = Screen() if events else open_screen(chosen.protocol or fields["settings"].protocol)
+        make = partial(Agent.resume, past, given=frozenset(given))
+
+        async def work(signals: Signals) -> int:
+            async with working(fields, screen, signals, out, events=events, make=make) as conductor:
+                if not answered and task is not None:
+                    conductor.agent.steer(task)
+                return await conductor.work(task if answered else None, limits)
+
+        return in_loop(work)
