@@ -31,6 +31,7 @@ from codeact_kernel.events import (
     Reply,
     ReplyDelta,
     RunEnded,
+    RunResumed,
     RunStarted,
     ToolCalled,
     TurnStarted,
@@ -78,7 +79,7 @@ class Progress:
     def __call__(self, event: Event) -> None:
         """Tell an event."""
         match event:
-            case RunStarted():
+            case RunStarted() | RunResumed():
                 self._tell_who(" · ".join(filter(None, (event.model, event.kernel))))
                 self._tell_sandbox(event)
             case TurnStarted():
@@ -139,7 +140,7 @@ class Progress:
             self._who = who
             self._show(Text(clean(who), style="dim"))
 
-    def _tell_sandbox(self, event: RunStarted) -> None:
+    def _tell_sandbox(self, event: RunStarted | RunResumed) -> None:
         """Say once what blocks are walled in by, and what that leaves open."""
         if event.about_sandbox not in ("", self._walls):
             self._walls = event.about_sandbox

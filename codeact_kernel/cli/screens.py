@@ -49,9 +49,9 @@ class Screen:
 
     def __call__(self, event: Event) -> None:
         """Show an event. An `Observer`. What blocks are walled in by is said in any case, once."""
-        from codeact_kernel.events import RunStarted
+        from codeact_kernel.events import RunResumed, RunStarted
 
-        if isinstance(event, RunStarted) and event.about_sandbox not in ("", self._walls):
+        if isinstance(event, RunStarted | RunResumed) and event.about_sandbox not in ("", self._walls):
             self._walls = event.about_sandbox
             complain(clean(event.about_sandbox))
 

@@ -93,7 +93,7 @@ def test_the_python_page_has_every_public_part_of_an_agent():
     text = PYTHON.read_text("utf-8")
     told = [*names_in(table_under(PYTHON, "While it runs")), "run", "stream"]
     there = [*public(Agent), "transcript", "record_error"]
-    assert [name for name in there if name not in told and f"agent.{name}`" not in text] == []
+    assert [name for name in there if name not in told and f"gent.{name}`" not in text] == []
 
 
 def test_the_tools_page_has_every_method_of_self():
