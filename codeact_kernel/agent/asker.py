@@ -156,7 +156,7 @@ class Asker:
             if of_calls > 0:
                 draft.job_ids.append(job_id)
                 of_calls -= 1
-            if isinstance(item, CodeBlock | AgentBlock):
+            if draft.runs and isinstance(item, CodeBlock | AgentBlock):
                 # Nothing was awaited since its launch: this is known before any of it runs.
                 self._emit(Drafted(draft.reply(reader, turn, self._wall())))
 

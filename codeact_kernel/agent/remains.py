@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codeact_kernel.blocks import Prose
-from codeact_kernel.dialogue import note_report
 from codeact_kernel.events import (
     Appended,
     BlockFinished,
@@ -96,9 +95,12 @@ class Remains:
     def _tell(self, observation: Observation) -> None:
         self.unanswered = None
         self.told |= {r.id for r in observation.reports if r.kind in RESULTS and r.id is not None}
-        self.notes = [
-            note for note in self.notes if note_report(note.sender, note.text) not in observation.reports
-        ]
+        for report in observation.reports:
+            if report.kind == "note":
+                # A long one is told in part: they are told in the order in which they came.
+                sender = dict(report.attrs).get("from")
+                known = next((note for note in self.notes if note.sender == sender), None)
+                self.notes = [note for note in self.notes if note is not known]
 
     def _forget_calls(self, block_id: str) -> None:
         self.calls = {id_: call for id_, call in self.calls.items() if call.block_id != block_id}
