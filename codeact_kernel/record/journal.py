@@ -78,7 +78,7 @@ class Journal:
         self._rest = bytearray()
         """What is not written yet."""
         self._text: dict[str, int] = {}
-        """Characters of each block's streams so far."""
+        """Characters of the streams of each block that runs."""
 
     def __enter__(self) -> Self:
         try:
@@ -122,6 +122,8 @@ class Journal:
 
     def _bounded(self, event: Event) -> Event:
         """The event, without the text of a block that has put out too much of it."""
+        if isinstance(event, BlockFinished):
+            self._text.pop(event.result.id, None)  # what comes late is counted anew
         if not (isinstance(event, BlockOutput) and isinstance(event.output, StreamOutput)):
             return event
         text, before = event.output.text, self._text.get(event.id, 0)

@@ -14,6 +14,8 @@ from typing import Any
 from codeact_kernel.blocks import BlockResult, Outcome
 from codeact_kernel.supervisor.live import BlockWatch
 
+Ended = asyncio.Future[BlockResult]
+
 _ENDED = {
     "error": "failed",
     "timeout": "was stopped at its deadline",
@@ -24,12 +26,12 @@ _ENDED = {
 }
 
 
-async def wait_for_order(watch: BlockWatch, before: Mapping[str, BlockWatch | None]) -> Outcome | None:
+async def wait_for_order(watch: BlockWatch, before: Mapping[str, Ended | None]) -> Outcome | None:
     """Wait until every block before this one has ended well.
 
     Args:
         watch: The block that waits.
-        before: The blocks that it named in `after`; None for a name that no block has.
+        before: The ends of the blocks that it named in `after`; None for a name that no block has.
 
     Returns:
         The outcome where the block does not run, or None where it may.
@@ -41,7 +43,7 @@ async def wait_for_order(watch: BlockWatch, before: Mapping[str, BlockWatch | No
             f"after names {', '.join(map(repr, unknown))}, but no block of that name was started before this "
             'one. Name blocks that stand earlier, or leave `after` out; after="" runs it side by side.',
         )
-    waiting = {other.ended for other in before.values() if other is not None}
+    waiting = {ended for ended in before.values() if ended is not None}
     while waiting:
         either: set[asyncio.Future[Any]] = {*waiting, watch.asked}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -29,11 +29,15 @@ from codeact_kernel.supervisor.admission import Admit, admitted, let_all
 from codeact_kernel.supervisor.deadline import Ending, stop, until_due
 from codeact_kernel.supervisor.heartbeat import beat
 from codeact_kernel.supervisor.live import BlockWatch, LiveBlock
-from codeact_kernel.supervisor.order import wait_for_order
+from codeact_kernel.supervisor.order import Ended, wait_for_order
+from codeact_kernel.supervisor.past import Past
 from codeact_kernel.supervisor.shelf import Shelf
 from codeact_kernel.supervisor.tape import Tape
 
 T = TypeVar("T")
+
+RECENT = 100
+"""Blocks that have ended of which all stays in memory; ours: what a model still asks for is seldom older."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +84,16 @@ class Supervisor:
         self._wall = wall
         self._settings = settings or SupervisorSettings()
         self._watches: dict[str, BlockWatch] = {}
-        self._latest: dict[str, BlockWatch] = {}
+        """Those that live, and the latest that have ended."""
+        self._latest: dict[str, str] = {}
+        """By name the settled id, where a name was used again."""
         self._results: dict[str, BlockResult] = {}
         self._lives: set[asyncio.Task[None]] = set()
         self._runs: dict[str, asyncio.Task[Outcome]] = {}
         self._stack = AsyncExitStack()
         self.shelf = Shelf(folder)
         """Where long outputs go; its folder may be set at any time, and counts for what gets long from then on."""
+        self._past = Past(lambda: self.shelf.place("older"))
 
     async def __aenter__(self) -> Self:
         self._stack.callback(self.shelf.close)
@@ -108,14 +115,16 @@ class Supervisor:
             job: The block with its settled id, which no other job of this supervisor may have had.
             turn: The turn that it belongs to.
         """
-        if job.id in self._watches:
+        if job.id in self._watches or job.id in self._past:
             raise ValueError(f"the id {job.id!r} was launched before")
-        before = {name: self._find(name) for name in job.block.after or ()}
+        before = {name: self._end_of(name) for name in job.block.after or ()}
         timeout = job.block.timeout
         if timeout is None and isinstance(job.block, CodeBlock):
             timeout = self._settings.default_timeout
         watch = BlockWatch(job, turn, timeout, self._emit, self._wall, self.shelf, self._mask)
-        self._watches[job.id] = self._latest[job.name] = watch
+        self._watches[job.id] = watch
+        if job.name != job.id:
+            self._latest[job.name] = job.id
         life = self._group.create_task(self._live(watch, before), name=f"life of block {job.id}")
         self._lives.add(life)
         life.add_done_callback(self._lives.discard)
@@ -218,12 +227,13 @@ class Supervisor:
         return self._read(name, lambda tape: tape.page(start, stop, lines=lines))
 
     def _read(self, name: str, read: Callable[[Tape], T]) -> T:
-        watch = self._find(name)
-        if watch is None:
-            known = ", ".join(self._latest) or "none yet"
-            raise ToolError(f"there is no block {name!r}; blocks so far: {known}")
+        job_id = self._latest.get(name, name)
+        if job_id not in self._watches and job_id not in self._past:
+            known = ", ".join(self._watches) or "none yet"
+            raise ToolError(f"there is no block {name!r}; the latest are: {known}")
+        watch = self._watches.get(job_id)
         try:
-            return read(watch.log.tape)
+            return read(self._past.tape(job_id) if watch is None else watch.log.tape)
         except OSError as error:
             raise ToolError(f"the output of {name!r} can no longer be read: {error}") from None
 
@@ -239,13 +249,23 @@ class Supervisor:
 
     @property
     def results(self) -> Mapping[str, BlockResult]:
-        """The results so far, by settled id, in the order in which the blocks ended."""
+        """The latest results, by settled id, in the order in which the blocks ended."""
         return MappingProxyType(self._results)
 
     def _find(self, name: str) -> BlockWatch | None:
-        return self._latest.get(name) or self._watches.get(name)
+        return self._watches.get(self._latest.get(name, name))
 
-    async def _live(self, watch: BlockWatch, before: Mapping[str, BlockWatch | None]) -> None:
+    def _end_of(self, name: str) -> Ended | None:
+        job_id = self._latest.get(name, name)
+        if job_id in self._watches:
+            return self._watches[job_id].ended
+        if job_id not in self._past:
+            return None
+        ended: Ended = asyncio.get_running_loop().create_future()
+        ended.set_result(BlockResult(job_id, CodeBlock(""), Outcome(self._past.status(job_id))))
+        return ended
+
+    async def _live(self, watch: BlockWatch, before: Mapping[str, Ended | None]) -> None:
         """A block's life: its order, whether it may, its run, its end."""
         outcome = await wait_for_order(watch, before)
         if outcome is None:
@@ -255,6 +275,10 @@ class Supervisor:
 
     def _finish(self, watch: BlockWatch, outcome: Outcome) -> None:
         self._results[watch.job.id] = watch.finish(outcome)
+        for job_id in list(self._results)[:-RECENT]:
+            # What still runs may put out more.
+            if job_id not in self._runs and self._past.take(self._watches[job_id]):
+                del self._results[job_id], self._watches[job_id]
 
     async def _run(self, watch: BlockWatch) -> Outcome:
         """Run a block until it has ended, by itself or not, or is left behind."""
@@ -304,7 +328,7 @@ class Supervisor:
 
     def _close_all(self) -> None:
         """Give an end to blocks whose life was broken off, so that no record shows them as alive."""
-        for watch in self._watches.values():
+        for watch in list(self._watches.values()):
             if not watch.ended.done():
                 self._finish(watch, Outcome("cancelled", "cancelled: the run was broken off"))
 

@@ -133,10 +133,10 @@ class Tape:
         """Write to the file what is only in memory. Where that fails it stays there, and what follows is lost."""
         text = "".join(self._recent)
         sections = [text[at : at + SECTION] for at in range(0, len(text), SECTION)]
-        encoded = [_encoded(section) for section in sections]
+        pieces = [encoded(section) for section in sections]
         try:
             self._file = self._file or self._place()
-            self._file.append(encoded)
+            self._file.append(pieces)
         except OSError as error:
             self.error = error
             if self._file is not None:
@@ -145,7 +145,7 @@ class Tape:
             if not self._bytes[-1]:
                 self._file = None
             return
-        for section, written in zip(sections, encoded, strict=True):
+        for section, written in zip(sections, pieces, strict=True):
             self._starts.append(self._starts[-1] + len(section))
             self._bytes.append(self._bytes[-1] + len(written))
             self._lines.append(self._lines[-1] + section.count("\n"))
@@ -161,7 +161,8 @@ class Tape:
         return self._file.read(begin, end - begin).decode("utf-8", "replace")
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """A text as a file holds it: halves of surrogate pairs become replacement marks."""
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -176,7 +176,7 @@ async def test_output_of_a_running_block_is_what_there_is_so_far(stage):
 async def test_output_of_an_unknown_block_names_the_known_ones(stage):
     async with stage.supervisor():
         stage.launch("dl", "sleep(1)")
-        with pytest.raises(ToolError, match=r"no block 'd1'; blocks so far: dl"):
+        with pytest.raises(ToolError, match=r"no block 'd1'; the latest are: dl"):
             stage.it.output("d1")
 
 
