@@ -1,7 +1,7 @@
 """Blocks that ended long ago.
 
-Comes in: blocks that have ended. Goes out: how each ended, and what it has put out, from one file that all share: a run of
-days has more blocks than memory should hold.
+Comes in: blocks that have ended. Goes out: how each ended, and what it has put out, from one file that all share: a run
+of days has more blocks than memory should hold.
 """
 
 from __future__ import annotations
