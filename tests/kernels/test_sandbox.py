@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -154,6 +155,26 @@ async def test_a_killed_host_side_leaves_no_process_behind(open_walled, way):
     inner = process.kernel_pid
     os.kill(process.pid, signal.SIGKILL)
     await until(lambda: not alive(inner))
+
+
+@pytest.fixture
+def many_descriptors():
+    """A host that has more files open than `select` can tell apart."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("no more than 1024 files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    yield
+    for descriptor in opened:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("way", ["spawned", "forked"])
+async def test_a_host_with_very_many_open_files_starts_kernels(many_descriptors, open_walled, way):
+    bench = await open_walled("bwrap", way)
+    assert (await bench.run("print('here')")).text == "here\n"
 
 
 async def test_the_environment_running_git_hooks_and_records_cannot_be_changed(open_walled, workspace):

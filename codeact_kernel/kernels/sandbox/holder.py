@@ -89,9 +89,10 @@ class Holder:
 
 def _first_inside(told: IO[bytes], end: float) -> int | None:
     """The process that bubblewrap has started inside, by what it tells of itself (`--info-fd`), in several writes."""
-    text = b""
+    text, poll = b"", select.poll()  # select itself knows no descriptor past 1023
+    poll.register(told, select.POLLIN)
     while b"}" not in text and time.monotonic() < end:
-        ready, _, _ = select.select([told], [], [], max(0.0, end - time.monotonic()))
+        ready = poll.poll(1000 * max(0.0, end - time.monotonic()))
         piece = told.read(4096) if ready else b""
         if not piece:
             return None
