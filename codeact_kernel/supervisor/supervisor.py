@@ -141,7 +141,9 @@ class Supervisor:
         for output in result.outputs:
             watch.log.add(output)
         watch.ended.set_result(result)
-        self._watches[job.id] = self._latest[job.name] = watch
+        self._watches[job.id] = watch
+        if job.name != job.id:
+            self._latest[job.name] = job.id
         self._results[job.id] = result
 
     def cancel(self, name: str, reason: str) -> bool:
