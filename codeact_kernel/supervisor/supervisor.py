@@ -122,9 +122,7 @@ class Supervisor:
         if timeout is None and isinstance(job.block, CodeBlock):
             timeout = self._settings.default_timeout
         watch = BlockWatch(job, turn, timeout, self._emit, self._wall, self.shelf, self._mask)
-        self._watches[job.id] = watch
-        if job.name != job.id:
-            self._latest[job.name] = job.id
+        self._know(watch)
         life = self._group.create_task(self._live(watch, before), name=f"life of block {job.id}")
         self._lives.add(life)
         life.add_done_callback(self._lives.discard)
@@ -141,10 +139,8 @@ class Supervisor:
         for output in result.outputs:
             watch.log.add(output)
         watch.ended.set_result(result)
-        self._watches[job.id] = watch
-        if job.name != job.id:
-            self._latest[job.name] = job.id
-        self._results[job.id] = result
+        self._know(watch)
+        self._keep(result)
 
     def cancel(self, name: str, reason: str) -> bool:
         """Ask a block to end; its result comes as any other, with status "cancelled".
@@ -276,7 +272,16 @@ class Supervisor:
         self._finish(watch, outcome or await self._run(watch))
 
     def _finish(self, watch: BlockWatch, outcome: Outcome) -> None:
-        self._results[watch.job.id] = watch.finish(outcome)
+        self._keep(watch.finish(outcome))
+
+    def _know(self, watch: BlockWatch) -> None:
+        job = watch.job
+        self._watches[job.id] = watch
+        if job.name != job.id:
+            self._latest[job.name] = job.id
+
+    def _keep(self, result: BlockResult) -> None:
+        self._results[result.id] = result
         for job_id in list(self._results)[:-RECENT]:
             # What still runs may put out more.
             if job_id not in self._runs and self._past.take(self._watches[job_id]):
