@@ -7,6 +7,7 @@ of it by whoever writes it down, so that a run of days does not grow in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from codeact_kernel.blocks import Block, BlockResult, LeftOut
@@ -131,8 +132,12 @@ class Transcript:
     """Entries before them that were taken out."""
     blocks: dict[str, BlockRecord] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
+    notes: list[NoteReceived] = field(default_factory=list)
+    """All notes of all turns."""
     audit: Audited | None = None
     """How far the audit goes, where there is one."""
+    before_taking: list[Callable[[], None]] = field(default_factory=list)
+    """Called before anything is taken out, for who needs to have read it."""
 
     @property
     def last_turn(self) -> int:
@@ -162,6 +167,7 @@ class Transcript:
             case NoteReceived():
                 if self.runs and self.runs[-1].turns:
                     self.runs[-1].turns[-1].notes.append(event)
+                    self.notes.append(event)
             case Appended():
                 self._append(event.entry)
             case BlockQueued():
@@ -219,6 +225,8 @@ class Transcript:
         done = {id(turn) for _, turn in old if _is_settled(turn)}
         if len(done) < latest:
             return None
+        for read in self.before_taking:
+            read()
         runs = []
         for run in self.runs:
             turns = [turn for turn in run.turns if id(turn) in done]

@@ -18,7 +18,7 @@ from codeact_kernel.transcript import Transcript
 
 
 class History:
-    """The transcript as one text, which only grows. It costs nothing until it is asked for.
+    """The transcript as one text, which only grows: written when it is asked for, or is taken out of the transcript.
 
     Args:
         transcript: What happened.
@@ -32,6 +32,7 @@ class History:
         """The number of each turn, and the line with which it begins."""
         self._written = 0
         """Entries that are in the text."""
+        transcript.before_taking.append(self._write)
 
     @property
     def methods(self) -> dict[str, Callable[..., Any]]:
@@ -62,7 +63,7 @@ class History:
 
     async def notes(self) -> list[str]:
         """All notes, whole, oldest first."""
-        return [note.text for run in self._transcript.runs for turn in run.turns for note in turn.notes]
+        return [note.text for note in self._transcript.notes]
 
     def handle_of(self, note: str) -> str | None:
         """Code that gives a note whole; None where it was not kept.
@@ -70,12 +71,12 @@ class History:
         Args:
             note: Its text.
         """
-        texts = [note.text for run in self._transcript.runs for turn in run.turns for note in turn.notes]
+        texts = [note.text for note in self._transcript.notes]
         at = max((number for number, text in enumerate(texts) if text == note), default=None)
         return None if at is None else f"self.history.notes[{at}]"
 
     def _write(self) -> None:
-        for entry in self._transcript.entries[self._written :]:
+        for entry in self._transcript.entries[self._written - self._transcript.taken :]:
             if isinstance(entry, Reply):
                 self._turns.append((entry.turn, self._tape.lines))
                 self._tape.append(f"--- turn {entry.turn} ---\n")

@@ -49,6 +49,17 @@ async def test_the_history_is_one_text_in_which_each_turn_has_its_line():
     assert "You wrote:\nreply 2\nand more\n\nYou read:\n[note] note 2\n" in text
 
 
+async def test_what_the_record_takes_out_of_the_transcript_stays_in_it():
+    whole, kept = transcript(40), transcript(40)
+    history = History(kept, no_file)
+    kept.apply(Appended(40, Knowledge("known", "")))
+    whole.apply(Appended(40, Knowledge("known", "")))
+    assert kept.take_settled(5) is not None
+    assert len(kept.entries) == 1
+    assert (await history.page()) == (await History(whole, no_file).page())
+    assert await history.notes() == [f"note {n}" for n in range(1, 41)]
+
+
 async def test_it_grows_with_the_transcript_and_keeps_what_a_compaction_replaced():
     kept = transcript(1)
     history = History(kept, no_file)
