@@ -26,6 +26,7 @@ Nobody reads an error's text to learn its kind: the class and the fields say it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 
@@ -114,7 +115,7 @@ class KernelStartTimeout(KernelError):
 
 
 SHOWN = 40
-"""Lost names that are told by name; ours, about 200 tokens."""
+"""Names that are told by name; ours, about 200 tokens."""
 
 
 class KernelDied(KernelError):
@@ -123,21 +124,47 @@ class KernelDied(KernelError):
     Args:
         message: One line for a person.
         returncode: The exit code; negative for a signal, as in `subprocess`; None where it is not known.
-        lost: The names that the namespace held when it was last heard of.
+        lost: The names that the namespace held when it was last heard of, and that are not back.
+        back: The names that were brought back from a checkpoint.
+        reasons: Why a name is not back, where that is known.
+        checkpoint: When the checkpoint was taken, as a time of day; empty where there is none.
     """
 
-    def __init__(self, message: str, *, returncode: int | None = None, lost: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        returncode: int | None = None,
+        lost: tuple[str, ...] = (),
+        back: tuple[str, ...] = (),
+        reasons: Mapping[str, str] | None = None,
+        checkpoint: str = "",
+    ) -> None:
         super().__init__(message)
         self.returncode = returncode
         self.lost = lost
+        self.back = back
+        self.reasons = reasons or {}
+        self.checkpoint = checkpoint
 
     @property
     def loss(self) -> str:
-        """The lost names as a sentence with a space before it; empty where there are none."""
-        if not self.lost:
-            return ""
-        more = f" and {len(self.lost) - SHOWN} more" if len(self.lost) > SHOWN else ""
-        return f" These names are gone: {', '.join(self.lost[:SHOWN])}{more}."
+        """What became of the names, as sentences with a space before them; empty where there were none."""
+        if self.checkpoint and not (self.back or self.reasons):
+            kept = "What its names held is brought back from the checkpoint of {}, as far as it goes: {}."
+            return " " + kept.format(self.checkpoint, _listed(self.lost)) if self.lost else ""
+        told = ""
+        if self.back:
+            told += f" These names are back, as they were at {self.checkpoint}: {_listed(self.back)}."
+        if self.lost:
+            gone = [f"{name} ({self.reasons[name]})" if name in self.reasons else name for name in self.lost]
+            told += f" These names are gone: {_listed(gone)}."
+        return told
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
 
 
 class KernelLost(KernelError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,6 +24,8 @@ _PLAIN: int = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 """A FIFO in a file's place must not hold us until somebody reads it."""
 _HELD = _DIRECTORY != 0 and os.open in os.supports_dir_fd
 """Whether folders can be held open; elsewhere (Windows) their paths have to do."""
+_PIECE = 2**20
+"""Bytes that are copied at once."""
 OURS, FOLDER = 0o600, 0o700
 """The modes of what is made."""
 
@@ -171,6 +174,62 @@ class Folder:
                 self.remove(beside)
             raise
 
+    def names(self) -> list[str]:
+        """What is in it."""
+        return os.listdir(self.path if self._fd is None else self._fd)  # noqa: PTH208
+
+    def take(self, path: Path, name: str) -> None:
+        """Move a file in that somebody else has written, who may have put anything there; it is on the disk then.
+
+        Args:
+            path: Where it lies. A copy is made where it cannot be moved.
+            name: The name that it gets.
+
+        Raises:
+            OSError: If it is no plain file, or cannot be moved.
+        """
+        with open_plain(path, follow=False) as file:
+            about = os.fstat(file.fileno())
+            is_ours = about.st_uid == getattr(os, "geteuid", lambda: about.st_uid)() and about.st_nlink == 1
+            if is_ours and self._fd is not None:
+                os.fchmod(file.fileno(), OURS)
+                os.fsync(file.fileno())
+                with suppress(OSError):  # another disk
+                    os.rename(path, name, dst_dir_fd=self._fd)
+                    if _identity(self._fd, name) == _identity(file.fileno()):
+                        return
+            self.remove(name)
+            fd = self.create(name)
+            try:
+                with open(fd, "wb", closefd=False) as out:
+                    shutil.copyfileobj(file, out, _PIECE)
+                os.fsync(fd)
+            except OSError:
+                self.remove(name)
+                raise
+            finally:
+                os.close(fd)
+
+    def lend(self, name: str, path: Path) -> None:
+        """Let somebody else read a file, who may remove it there.
+
+        Args:
+            name: The file.
+            path: Where it shall be; nothing is there.
+
+        Raises:
+            OSError: If that cannot be done.
+        """
+        with open(self.read(name), "rb") as file:
+            with suppress(OSError):
+                if self._fd is not None:
+                    if os.geteuid() == 0:  # it may be lent to another user; the folder lets nobody through
+                        os.fchmod(file.fileno(), 0o644)
+                    os.link(name, path, src_dir_fd=self._fd, follow_symlinks=False)
+                    return
+            with path.open("xb") as out:
+                shutil.copyfileobj(file, out, _PIECE)
+
     def rename(self, name: str, new: str) -> None:
         """Give a file another name; what has that name is replaced."""
         if self._fd is None:
@@ -284,13 +343,17 @@ class SpilledFile:
         raise OSError(errno.ESTALE, f"{self.path} was replaced by another file")
 
 
-def open_plain(path: Path) -> BinaryIO:
+def open_plain(path: Path, *, follow: bool = True) -> BinaryIO:
     """Open a file for reading that may be anything: a FIFO in its place would hold us for ever, a device never end.
+
+    Args:
+        path: The file.
+        follow: Whether it may be a link.
 
     Raises:
         OSError: If it cannot be read, or is no plain file.
     """
-    fd = os.open(path, os.O_RDONLY | _PLAIN)
+    fd = os.open(path, os.O_RDONLY | _PLAIN | (0 if follow else _NOFOLLOW))
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return open(fd, "rb")
     os.close(fd)
@@ -308,8 +371,8 @@ def write_all(fd: int, data: bytes) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def _identity(fd: int) -> tuple[int, int]:
-    about = os.fstat(fd)
+def _identity(fd: int, name: str | None = None) -> tuple[int, int]:
+    about = os.fstat(fd) if name is None else os.stat(name, dir_fd=fd, follow_symlinks=False)
     return about.st_dev, about.st_ino
 
 

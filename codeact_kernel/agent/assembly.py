@@ -41,7 +41,15 @@ from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import Event, HostReached, KernelEnded
-from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, Sandbox, compiles
+from codeact_kernel.kernels import (
+    Checkpoints,
+    Kernel,
+    KernelRunner,
+    KernelSettings,
+    KernelSource,
+    Sandbox,
+    compiles,
+)
 from codeact_kernel.masking import Mask
 from codeact_kernel.model import ModelSettings
 from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
@@ -157,6 +165,8 @@ async def assemble(
         await kernel.start(kin.tree.launch)
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)
+    size, is_root = settings.checkpoint_size, kin.depth == 0
+    kernel.keep_checkpoints(Checkpoints(relations.folder, size, kin.allowance, at_end=is_root))
     kernel.on_death = lambda death: emit(KernelEnded(death.message, death.returncode, time.time()))
     kernel.on_reached = lambda host, port, why: emit(HostReached(host, port, why, time.time()))
     runner = KernelRunner(await stack.enter_async_context(kernel))

@@ -62,6 +62,8 @@ class Settings:
     """Sub-agents that may be alive at once, in the whole tree of a run; each has a kernel of its own."""
     max_agent_depth: int = 3
     """Levels of sub-agents below the agent that you ask; 0 for none at all."""
+    checkpoint_size: int = 1_000_000_000
+    """Bytes that a checkpoint of an agent's namespace may have; 0 for no checkpoints."""
     preload: tuple[str, ...] = ()
     """Modules that are imported once and shared by the kernels of sub-agents."""
     ready_kernels: int = 1
@@ -118,6 +120,7 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "max_memory": ((str, int), 'a size such as "4GB"'),
     "max_agents": (int, "a whole number"),
     "max_agent_depth": (int, "a whole number"),
+    "checkpoint_size": ((str, int), 'a size such as "1GB", or 0'),
     "preload": (list, "a list of modules"),
     "ready_kernels": (int, "a whole number"),
     "sandbox": (str, "a text"),
@@ -200,7 +203,9 @@ def _value(path: Path, key: str, value: Any) -> Any:
         raise ConfigError(f"{path}: {key} is {value!r}; it takes {words}")
     if key in ("block_timeout", "max_time"):
         return _duration(path, key, value)
-    if key in ("max_memory", "max_result", "max_file", "max_growth"):
+    if key == "checkpoint_size" and value == 0:
+        return 0
+    if key in ("checkpoint_size", "max_memory", "max_result", "max_file", "max_growth"):
         return _size(path, key, value)
     if isinstance(value, list):
         if not all(isinstance(item, str) for item in value):

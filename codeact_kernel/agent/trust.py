@@ -24,7 +24,8 @@ FREE = frozenset(("protocol", "reminder_tokens", "result_tokens", "tools_tokens"
 """What every workspace may set: it costs nothing, and opens nothing."""
 LIMITS = frozenset({
     "block_timeout", "max_turns", "max_time", "max_calls", "max_calls_per_agent", "max_calls_per_block",
-    "max_file", "max_growth", "max_memory", "max_agents", "max_agent_depth", "max_result", "ready_kernels",
+    "checkpoint_size", "max_file", "max_growth", "max_memory", "max_agents", "max_agent_depth", "max_result",
+    "ready_kernels",
 })  # fmt: skip
 """What every workspace may lower."""
 STRICTER = {"auto": ("ask", "rules", "deny-writes"), "ask": ("rules",), "rules": (), "deny-writes": ()}

@@ -118,7 +118,10 @@ class AgentSelf(Delegation):
         return what
 
     def restart(self) -> None:
-        """Begin with a fresh kernel: all blocks that run are ended, this one included, and all names are gone."""
+        """Begin with a fresh kernel: all blocks that run are ended, this one included.
+
+        Names come back from the last checkpoint, as far as it holds them; the next block says which.
+        """
         self._bridge.call("self.restart")
 
     def compact_knowledge(self, text: str) -> None:

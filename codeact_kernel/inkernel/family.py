@@ -58,6 +58,10 @@ class Family:
         namespace: dict[str, Any] = self._shell.user_ns
         return namespace
 
+    def ensure_cloudpickle(self) -> None:
+        """Make cloudpickle importable here."""
+        ensure_cloudpickle(self._cloudpickle)
+
     # -- parcels ------------------------------------------------------------------------------------------
 
     def pack(self, file: str, /, **values: Any) -> None:
@@ -87,7 +91,7 @@ class Family:
         Raises:
             CannotTravel: If one of them cannot be passed.
         """
-        ensure_cloudpickle(self._cloudpickle)
+        self.ensure_cloudpickle()
         trip = parcels.Trip(self.namespace, self._shell.user_ns_hidden, self._lent.lend)
         parcels.write(file, trip.pack(values))
         names = {name: wire.describe(value) for name, value in values.items()}
@@ -180,7 +184,7 @@ class Family:
         try:
             if data:
                 return dataparcels.read_data(file, self)
-            ensure_cloudpickle(self._cloudpickle)
+            self.ensure_cloudpickle()
             values, *needed = parcels.read(file, self)
         finally:
             if once:

@@ -34,6 +34,7 @@ from codeact_kernel.inkernel.aside import Aside
 from codeact_kernel.inkernel.asking import AskingKernel
 from codeact_kernel.inkernel.bridge import Bridge
 from codeact_kernel.inkernel.capture import adopt_captures
+from codeact_kernel.inkernel.checkpoint.taking import Checkpoints
 from codeact_kernel.inkernel.children import Children
 from codeact_kernel.inkernel.control import ControlStream
 from codeact_kernel.inkernel.debugging import CodeactDebugger, modules_as_listed
@@ -135,9 +136,13 @@ class CodeactKernel(AskingKernel):
             self._reply_on_control,
             self._do_beside,
         )
+        self._checkpoints = Checkpoints(
+            self.shell, self.family, lambda: self.router.live, self._reply_on_control, self._do_beside
+        )
         self.control_handlers |= {
             **self.hosting.handlers,
             **self.endings.handlers,
+            **self._checkpoints.handlers,
             **Admission(self.router, self._prepare, self._reply_on_control).handlers,
         }
         self._beside: set[asyncio.Task[None]] = set()

@@ -93,7 +93,7 @@ class Trip:
 
     def _pack(self, values: dict[str, Any]) -> list[Any]:
         stream, buffers = io.BytesIO(), []  # type: ignore[var-annotated]
-        pickler = _pickler_class()(self, stream, buffers.append)
+        pickler = pickler_class()(self, stream, buffers.append)
         pickler.dump(list(sys.path))
         while values or not self.values:
             self.values |= values
@@ -135,7 +135,7 @@ class Trip:
 
     def _why_not(self, value: Any) -> str | None:
         try:
-            _pickler_class()(self, io.BytesIO(), lambda buffer: None).dump(value)
+            pickler_class()(self, io.BytesIO(), lambda buffer: None).dump(value)
         except Exception as error:
             return f"a {type(value).__module__}.{type(value).__qualname__}, {_told(error)}"
         return None
@@ -149,7 +149,7 @@ class Trip:
         tool = getattr(value, TOOL, None) if kind in (FunctionType, Group, Toolbox) else None
         if tool is not None:
             self._note_tool(tool)
-            return _find, (tool,)
+            return find, (tool,)
         if kind is FunctionType:
             if value.__globals__ is self._namespace:
                 self._note_needs(value)
@@ -266,7 +266,7 @@ def _each(unpickler: pickle.Unpickler) -> Iterator[dict[str, Any]]:
         return
 
 
-def _pickler_class() -> Any:
+def pickler_class() -> Any:
     """Cloudpickle's pickler with ways of our own. Made late: a foreign interpreter has no cloudpickle at first."""
     global _pickler
     if _pickler is None:
@@ -292,14 +292,14 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
-def _find(name: str) -> Any:
+def find(name: str) -> Any:
     """What goes by name: the host's tools, groups of them, and `self`."""
     return lookup(functions.arriving.place.namespace, name)
 
 
 def the_agent() -> Any:
     """What `self` is where it arrives."""
-    return _find("self")
+    return find("self")
 
 
 def proxy(*about: Any) -> Any:

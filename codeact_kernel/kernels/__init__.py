@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from codeact_kernel.environment import kernel_environment
 from codeact_kernel.kernels.calls import Back, Serve
+from codeact_kernel.kernels.checkpoints import Checkpoints, Restored
 from codeact_kernel.kernels.compiles import compiles
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.interpreter import Launch, choose
@@ -26,12 +27,14 @@ from codeact_kernel.kernels.source import KernelSource
 
 __all__ = [
     "Back",
+    "Checkpoints",
     "Kernel",
     "KernelRunner",
     "KernelSettings",
     "KernelSource",
     "Launch",
     "Mailbox",
+    "Restored",
     "Sandbox",
     "SandboxSettings",
     "Serve",

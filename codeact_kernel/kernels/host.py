@@ -18,6 +18,7 @@ from codeact_kernel.environment import kernel_environment
 from codeact_kernel.errors import ConfigError, KernelDied, KernelError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.calls import Serve
+from codeact_kernel.kernels.checkpoints import Checkpoints, Restored
 from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.disk import Disk
 from codeact_kernel.kernels.interpreter import Launch, choose
@@ -28,7 +29,9 @@ from codeact_kernel.kernels.process import KernelProcess
 from codeact_kernel.kernels.sandbox import Told
 from codeact_kernel.kernels.seeding import CLOUDPICKLE, Seeds
 from codeact_kernel.kernels.settings import KernelSettings
+from codeact_kernel.runfiles import Folder
 
+NEWER = "it is newer than the checkpoint"
 Begin = Callable[[Launch, KernelSettings], Awaitable[KernelProcess]]
 """Gives a process of ours to use, which answers."""
 
@@ -93,6 +96,10 @@ class Kernel:
         self._begin = begin
         self.on_reached: Told = lambda host, port, why: None
         """Told of each host that its blocks want to reach, where single hosts are allowed."""
+        self.checkpoints = Checkpoints()
+        """What its namespace is brought back from."""
+        self._unproven = False
+        """Whether no block has ended since names were brought back."""
         self._process: KernelProcess | None = None
         self._watches: list[asyncio.Task[None]] = []
         self._seeds = Seeds()
@@ -318,8 +325,66 @@ class Kernel:
             await self._start_whole()
             await self._seeds.bind_again(self.client, self.mail)
             self.names = self._seeds.names
+            restored = await self._bring_back()
             lost = tuple(name for name in death.lost if name not in self.names)
-            return KernelDied(death.message, returncode=death.returncode, lost=lost)
+            reasons = {**dict.fromkeys(lost, restored.fault or NEWER), **restored.missing}
+            known = restored.taken is not None or restored.fault
+            return KernelDied(
+                death.message,
+                returncode=death.returncode,
+                lost=lost,
+                back=restored.back,
+                reasons=reasons if known else None,
+                checkpoint=restored.at,
+            )
+
+    def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
+        """Take checkpoints of its namespace from now on, and bring back what they hold after a death.
+
+        Args:
+            checkpoints: Its checkpoints.
+        """
+        self.checkpoints = checkpoints
+        if self.ours:
+            keeping = checkpoints.keep(self.process)
+            self._watches.append(asyncio.get_running_loop().create_task(keeping))
+
+    async def restore(self, run: Folder | None = None) -> Restored:
+        """Bind what the checkpoint of a run holds. Nothing has run in this kernel yet.
+
+        Args:
+            run: The folder of that run; None for this kernel's own.
+
+        Returns:
+            What is back, and what is not, and why.
+
+        Raises:
+            KernelError: If the kernel's process has ended from it.
+        """
+        if not self.ours:
+            return Restored()
+        restored = await self.checkpoints.restore(self.process, run)
+        self.names = tuple(dict.fromkeys((*self.names, *restored.back)))
+        self._unproven = bool(restored.back)
+        return restored
+
+    async def _bring_back(self) -> Restored:
+        """Restore after a death; not what the process has died of."""
+        if self._unproven:
+            self._unproven = False
+            return Restored(fault="the kernel died when the checkpoint had just been brought back")
+        try:
+            return await self.restore()
+        except KernelDied as death:
+            await self._stop()
+            await self._start_whole()
+            await self._seeds.bind_again(self.client, self.mail)
+            return Restored(fault=f"bringing the checkpoint back failed: {death.message}")
+
+    def block_ended(self) -> None:
+        """Take note that a block of it has ended."""
+        self._unproven = False
+        self.checkpoints.stir()
 
     async def seed(self, values: dict[str, Any]) -> None:
         """Bind values in the namespace.
@@ -351,12 +416,14 @@ class Kernel:
     async def _start_whole(self) -> None:
         self._process = await self._begin(self._launch, self.settings)
         self._process.on_death = lambda death: self.on_death(death)
+        self._process.checkpoint = lambda: self.checkpoints.at
         if self._process.proxy is not None:
             self._process.proxy.told = lambda *about: self.on_reached(*about)
         try:
             await self._open_bridge()
-            watches = self._watch_memory(), *([self._watch_disk()] if self.settings.sandbox else [])
+            watches = [self._watch_memory(), *([self._watch_disk()] if self.settings.sandbox else [])]
             self._watches = [asyncio.get_running_loop().create_task(watch) for watch in watches]
+            self.keep_checkpoints(self.checkpoints)
         except BaseException:
             await self._stop()
             raise
@@ -399,5 +466,6 @@ class Kernel:
         for watch in self._watches:
             watch.cancel()
         if self._process is not None:
+            await self.checkpoints.close(self._process)
             await self._process.stop()
         await asyncio.gather(*self._watches, return_exceptions=True)

@@ -67,6 +67,8 @@ class KernelProcess:
         """How it ended, if it did."""
         self.on_death: Callable[[KernelDied], None] = lambda death: None
         """Told once it has ended, unless it was stopped."""
+        self.checkpoint: Callable[[], str] = lambda: ""
+        """Says of what time there is a checkpoint of its namespace."""
         self.info: dict[str, Any] = {}
         """What it answered to a kernel_info_request."""
         self.is_open = False
@@ -209,7 +211,7 @@ class KernelProcess:
             await asyncio.sleep(DEATH_POLL)
         code = None if code == UNKNOWN else code
         how = f"the kernel {self._killed}" if self._killed else _how_it_died(code) + self._log_tail()
-        self.death = KernelDied(how, returncode=code, lost=self.names)
+        self.death = KernelDied(how, returncode=code, lost=self.names, checkpoint=self.checkpoint())
         self.client.lose(self.death)
         self.on_death(self.death)
 

@@ -244,6 +244,8 @@ class KernelRunner:
             return Outcome("cancelled", notes=(f"{died.message}.{died.loss}",))
         finally:
             self._note_end(sent.msg_id)
+        if not silent:
+            self._kernel.block_ended()
         for output in _pages(reply["content"].get("payload") or []):
             watcher.output(output)
         outcome = self._outcome(reply, collector.missing)

@@ -335,7 +335,7 @@ async def test_past_max_memory_the_model_is_told_that_the_kernel_was_ended_and_w
     (died,) = [report for entry in told for report in entry.reports if report.id == "fill"]
     assert ("status", "died") in died.attrs
     assert re.search(
-        r"ended at \d+ MB of memory, more than the 350 MB of max_memory.*These names are gone: rows",
+        r"ended at \d+ MB of memory, more than the 350 MB of max_memory.* names .*: rows",
         died.body,
     )
 
