@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 import shutil
 import time
@@ -25,6 +26,8 @@ from codeact_kernel.errors import KernelError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.process import KernelProcess
 from codeact_kernel.runfiles import Folder, open_plain
+
+log = logging.getLogger(__name__)
 
 CHECKPOINT, OBJECTS, MANIFEST = "checkpoint", "objects", "manifest.json"
 SHARE = 0.05
@@ -132,16 +135,16 @@ class Checkpoints:
             try:
                 async with asyncio.timeout(patience):
                     store = await asyncio.to_thread(Store, run)
-                    have = sorted(store.have)
-                    content = {"folder": str(place), "most": self._most, "have": have}
+                    content = {"folder": str(place), "most": self._most, "have": sorted(store.have)}
                     at = time.time()
                     reply = await process.client.request(wire.CHECKPOINT, content, channel="control")
                     self.fault = reply["content"]["error"] or ""
                     if not self.fault:
-                        maker = {**asdict(self._allowance), "network": sorted(self._allowance.network)}
-                        maker["tools"] = sorted(self._allowance.tools)
-                        await asyncio.to_thread(store.collect, place, at, maker)
+                        await asyncio.to_thread(store.collect, place, at, self._allowance)
                         self.taken = at
+            except asyncio.CancelledError:
+                self._ended.set()
+                raise
             except KernelError:
                 pass
             except TimeoutError:
@@ -150,6 +153,8 @@ class Checkpoints:
                 self.fault = str(error)
             finally:
                 await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            if self.fault:
+                log.warning("the namespace could not be saved: %s", self.fault)
 
     async def restore(self, process: KernelProcess, run: Folder | None = None) -> Restored:
         """Bring back in a fresh process what the checkpoint holds.
@@ -206,8 +211,6 @@ class Store:
     def __init__(self, run: Folder) -> None:
         self._folder = run.sub(CHECKPOINT)
         self._objects = self._folder.sub(OBJECTS)
-        self.have = {name for name in self._objects.names() if _DIGEST.fullmatch(name)}
-        """The digests of what there is."""
         self.fault = ""
         """Why the manifest cannot be read."""
         self.manifest: dict[str, Any] | None = None
@@ -223,11 +226,16 @@ class Store:
             self.manifest, self.fault = None, f"the checkpoint cannot be read: {error}"
 
     @property
+    def have(self) -> set[str]:
+        """The digests of its files. Others may be there, from a host that was ended in the middle."""
+        return _digests(self.manifest).intersection(self._objects.names()) if self.manifest else set()
+
+    @property
     def names(self) -> list[str]:
         """The names that it holds."""
         return [name for group in (self.manifest or {"groups": []})["groups"] for name in group["names"]]
 
-    def collect(self, place: Path, at: float, maker: dict[str, Any]) -> None:
+    def collect(self, place: Path, at: float, maker: Allowance) -> None:
         """Take what a kernel has written, and sweep what nothing needs any more.
 
         Args:
@@ -245,10 +253,11 @@ class Store:
         wanted = _digests(manifest)
         for digest in sorted(wanted - self.have):
             self._objects.take(place / digest, digest)
-        manifest |= {"version": _VERSION, "taken": at, "maker": maker}
+        allowed = {**asdict(maker), "network": sorted(maker.network), "tools": sorted(maker.tools)}
+        manifest |= {"version": _VERSION, "taken": at, "maker": allowed}
         self._folder.replace(MANIFEST, wire.to_json(manifest))
-        for digest in self.have - wanted:
-            self._objects.remove(digest)
+        for name in set(self._objects.names()) - wanted:
+            self._objects.remove(name)
 
     def lend(self, place: Path) -> None:
         """Let a kernel read it.
@@ -305,7 +314,7 @@ def _checked(manifest: Any) -> dict[str, Any]:
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise ValueError(f"its manifest is none ({type(error).__name__})") from None
     rest = {key: manifest[key] for key in ("version", "taken", "maker") if key in manifest}
-    return {"groups": groups, **told, "path": path, **rest}
+    return {"groups": groups, **told, "path": path, "python": str(manifest.get("python")), **rest}
 
 
 def _group(group: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from talk import block, last
+from talk import block
 
 from codeact_kernel import Agent
 from codeact_kernel.agent import Settings
@@ -16,6 +16,11 @@ pytestmark = pytest.mark.kernel
 
 MAKES = "rows = [1, 2]\ndef total():\n    return sum(rows)\nlog = open('log.txt', 'w')"
 DIES = "import os\nwait()\nos._exit(3)"
+
+
+def last(model, before=0):
+    """The newest observation that the model was shown, or one before it."""
+    return model.requests[-1 - before].messages[-1].content
 
 
 @pytest.mark.parametrize("sandbox", ["none", "auto"])
@@ -29,7 +34,7 @@ async def test_names_are_back_after_a_death_and_the_model_reads_which(tmp_path, 
     async with Agent(model, workspace=tmp_path, tools=[wait], sandbox=sandbox) as agent:
         run = await agent.run("x")
     assert run.answer == "done"
-    died, after = last(model, 2), last(model)
+    died, after = last(model, 1), last(model)
     assert "What its names held is brought back from the checkpoint of " in died
     assert "as far as it goes: rows, total, log." in died
     assert "sum 3" in after

@@ -18,7 +18,7 @@ from collections.abc import Container
 from typing import Any
 
 from codeact_kernel.inkernel import functions, parcels
-from codeact_kernel.inkernel.checkpoint.writing import MANIFEST
+from codeact_kernel.inkernel.checkpoint.writing import MANIFEST, VERSION
 
 
 def restore(folder: str, place: parcels.Place, taken: Container[str]) -> tuple[list[str], dict[str, str]]:
@@ -34,6 +34,9 @@ def restore(folder: str, place: parcels.Place, taken: Container[str]) -> tuple[l
     """
     with open(os.path.join(folder, MANIFEST), "rb") as file:  # noqa: PTH118
         manifest = json.load(file)
+    if manifest["python"] != VERSION:
+        why = f"Python {manifest['python']} has saved it, and this is Python {VERSION}"
+        return [], {name: why for group in manifest["groups"] for name in group["names"]}
     sys.path += [path for path in manifest["path"] if path not in sys.path]
     files, back = _Files(folder), []
     missing: dict[str, str] = {}

@@ -29,6 +29,8 @@ from codeact_kernel.inkernel.checkpoint.pickling import (
 )
 
 MANIFEST = "manifest.json"
+VERSION = "{}.{}".format(*sys.version_info)
+"""Python's. What another one has pickled may hold code that this one cannot run."""
 WORK, EACH = 10.0, 30.0
 """Seconds of a processor, and of a clock, that the pickling of one name may take; ours: a million small objects take
 two, and on a machine with much to do the clock goes on meanwhile."""
@@ -60,7 +62,6 @@ class Writer:
         self._folder, self._namespace, self._most, self._note = folder, namespace, most, note
         self._busy, self._missing = dict(busy), dict(skip)
         self._have = set(have)
-        self._sizes: dict[str, int] = {}
         self._used = 0
         self._slow: dict[str, str] = {}
         self._pickles = Names(namespace, {}, most)
@@ -84,10 +85,11 @@ class Writer:
         self._note.number = -1
         alone = {piece.names[0]: piece for piece in pieces}
         together = [piece for group in _together(pieces) if (piece := self._joined(group, alone))]
-        groups = [*self._small(together), *self._large(together)]
+        # The smallest first: what is large is lost where there is not enough room.
+        fitting = [piece for piece in sorted(together, key=lambda piece: piece.whole) if self._fits(piece)]
         self._put_json(MANIFEST, {
-            "groups": groups,
-            "sizes": self._sizes,
+            "groups": [*self._small(fitting), *self._large(fitting)],
+            "python": VERSION,
             "missing": self._missing,
             "busy": self._busy,
             "path": [path for path in sys.path if isinstance(path, str)],
@@ -125,7 +127,7 @@ class Writer:
 
     def _small(self, pieces: list[Piece]) -> list[dict[str, Any]]:
         """Put the small ones into one file."""
-        small = [piece for piece in pieces if piece.data is not None and self._fits(piece)]
+        small = [piece for piece in pieces if piece.data is not None]
         data = b"".join(piece.data or b"" for piece in small)
         digest, start, groups = self._put([data]) if small else "", 0, []
         for piece in small:
@@ -134,9 +136,8 @@ class Writer:
         return groups
 
     def _large(self, pieces: list[Piece]) -> list[dict[str, Any]]:
-        """Give each of the others a file, the smallest first: they are what is lost where there is not enough room."""
-        large = sorted((piece for piece in pieces if piece.data is None), key=lambda piece: piece.whole)
-        return [group for piece in large if self._fits(piece) and (group := self._put_again(piece))]
+        """Give each of the others a file."""
+        return [group for piece in pieces if piece.data is None and (group := self._put_again(piece))]
 
     def _fits(self, piece: Piece) -> bool:
         if self._used + piece.whole <= self._most:
@@ -149,7 +150,6 @@ class Writer:
     def _put_again(self, piece: Piece) -> dict[str, Any] | None:
         """Pickle what is large once more, into its file this time, unless the host has it."""
         if piece.digest in self._have:
-            self._sizes[piece.digest] = piece.size
             return self._group(piece, piece.digest, 0)
         part = os.path.join(self._folder, "part")  # noqa: PTH118
         with open(part, "wb") as out:
@@ -157,7 +157,7 @@ class Writer:
         if again is None:
             return None
         os.rename(part, os.path.join(self._folder, again.digest))  # noqa: PTH104, PTH118
-        self._sizes[again.digest] = again.size
+        self._have.add(again.digest)
         return self._group(again, again.digest, 0)
 
     def _group(self, piece: Piece, digest: str, start: int) -> dict[str, Any]:
@@ -174,10 +174,10 @@ class Writer:
         for part in parts:
             whole.update(part)
         digest = whole.hexdigest()
-        if digest not in self._have and digest not in self._sizes:
+        if digest not in self._have:
             with open(os.path.join(self._folder, digest), "xb") as out:  # noqa: PTH118
                 out.writelines(parts)
-        self._sizes[digest] = sum(memoryview(part).nbytes for part in parts)
+            self._have.add(digest)
         return digest
 
     def _put_json(self, name: str, content: Any) -> None:
