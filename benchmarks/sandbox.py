@@ -27,7 +27,7 @@ from codeact_kernel.kernels import (
     choose,
     choose_sandbox,
 )
-from codeact_kernel.kernels.host import environment_of
+from codeact_kernel.kernels.process import environment_of
 
 MODES = ("none", "limits", "landlock", "bwrap")
 BLOCKS = {

@@ -10,26 +10,21 @@ them, if the one that has made them might do no less.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from codeact_kernel.allowance import Allowance
-from codeact_kernel.errors import KernelError
+from codeact_kernel.errors import KernelDied, KernelError
 from codeact_kernel.inkernel import wire
+from codeact_kernel.kernels.manifest import Store
 from codeact_kernel.kernels.process import KernelProcess
-from codeact_kernel.runfiles import Folder, open_plain
+from codeact_kernel.runfiles import Folder
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT, OBJECTS, MANIFEST = "checkpoint", "objects", "manifest.json"
 SHARE = 0.05
 """The share of time that may go into checkpoints; ours: as for the record."""
 CALM = 0.2
@@ -40,11 +35,6 @@ AT_END = 5.0
 """Seconds that the last one may take, when a kernel is left."""
 PATIENCE = 150.0
 """Seconds after which a checkpoint, or bringing one back, has failed. The kernel gives up after 120 itself."""
-MOST = 2**25
-"""Bytes of a manifest that are read; ours: hundred thousand names."""
-_VERSION = 1
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +79,8 @@ class Checkpoints:
         self._ended = asyncio.Event()
         self._busy = asyncio.Lock()
         self._number = 0
+        self._unproven = False
+        """Whether no block has ended since names were brought back."""
         self.fault = ""
         """Why the latest one could not be taken."""
         self.taken: float | None = None
@@ -101,6 +93,7 @@ class Checkpoints:
 
     def stir(self) -> None:
         """Take note that a block has ended: the namespace is another one."""
+        self._unproven = False
         self._ended.set()
 
     async def keep(self, process: KernelProcess) -> None:
@@ -156,6 +149,20 @@ class Checkpoints:
             if self.fault:
                 log.warning("the namespace could not be saved: %s", self.fault)
 
+    async def bring_back(self, process: KernelProcess) -> Restored:
+        """As `restore`, after a death: but not what the kernel has died of.
+
+        Args:
+            process: The next process.
+
+        Raises:
+            KernelError: As for `restore`.
+        """
+        if self._unproven:
+            self._unproven = False
+            return Restored(fault="the kernel died when the checkpoint had just been brought back")
+        return await self.restore(process)
+
     async def restore(self, process: KernelProcess, run: Folder | None = None) -> Restored:
         """Bring back in a fresh process what the checkpoint holds.
 
@@ -188,6 +195,7 @@ class Checkpoints:
                     content = {"folder": str(place)}
                     reply = await process.client.request(wire.RESTORE, content, channel="control")
                 told = reply["content"]
+                self._unproven = bool(told["back"])
                 missing = {**store.manifest["missing"], **told["missing"]}
                 return Restored(tuple(told["back"]), missing, self.taken)
             except TimeoutError:
@@ -198,133 +206,25 @@ class Checkpoints:
                 await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 
-class Store:
-    """The checkpoint of a run, on the disk.
-
-    Args:
-        run: The run's folder.
-
-    Raises:
-        OSError: If its folders cannot be made or read.
-    """
-
-    def __init__(self, run: Folder) -> None:
-        self._folder = run.sub(CHECKPOINT)
-        self._objects = self._folder.sub(OBJECTS)
-        self.fault = ""
-        """Why the manifest cannot be read."""
-        self.manifest: dict[str, Any] | None = None
-        """What lies where, and since when; None where there is none that can be read."""
-        try:
-            with open(self._folder.read(MANIFEST), "rb") as file:
-                self.manifest = _checked(json.loads(file.read(MOST)))
-            self.maker = _allowance(self.manifest["maker"])
-            float(self.manifest["taken"])
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            self.manifest, self.fault = None, f"the checkpoint cannot be read: {error}"
-
-    @property
-    def have(self) -> set[str]:
-        """The digests of its files. Others may be there, from a host that was ended in the middle."""
-        return _digests(self.manifest).intersection(self._objects.names()) if self.manifest else set()
-
-    @property
-    def names(self) -> list[str]:
-        """The names that it holds."""
-        return [name for group in (self.manifest or {"groups": []})["groups"] for name in group["names"]]
-
-    def collect(self, place: Path, at: float, maker: Allowance) -> None:
-        """Take what a kernel has written, and sweep what nothing needs any more.
-
-        Args:
-            place: Where it lies.
-            at: When it was taken.
-            maker: What the code in that kernel may do.
-
-        Raises:
-            OSError: If it cannot be moved. The one before is still there.
-            ValueError: If it is no checkpoint.
-        """
-        with open_plain(place / MANIFEST, follow=False) as file:
-            manifest = _checked(json.loads(file.read(MOST)))
-        manifest["groups"] += self._kept(manifest)
-        wanted = _digests(manifest)
-        for digest in sorted(wanted - self.have):
-            self._objects.take(place / digest, digest)
-        allowed = {**asdict(maker), "network": sorted(maker.network), "tools": sorted(maker.tools)}
-        manifest |= {"version": _VERSION, "taken": at, "maker": allowed}
-        self._folder.replace(MANIFEST, wire.to_json(manifest))
-        for name in set(self._objects.names()) - wanted:
-            self._objects.remove(name)
-
-    def lend(self, place: Path) -> None:
-        """Let a kernel read it.
-
-        Args:
-            place: Where.
-        """
-        assert self.manifest is not None
-        place.mkdir(mode=0o755)
-        (place / MANIFEST).write_bytes(wire.to_json(self.manifest))
-        for digest in _digests(self.manifest):
-            with suppress(FileNotFoundError):  # said name by name
-                self._objects.lend(digest, place / digest)
-
-    def _kept(self, manifest: dict[str, Any]) -> list[dict[str, Any]]:
-        """What the one before holds of names that blocks were changing when this one was taken."""
-        busy = manifest["busy"]
-        kept = [
-            group
-            for group in (self.manifest or {"groups": []})["groups"]
-            if busy.keys() >= set(group["names"])
-        ]
-        old = {name for group in kept for name in group["names"]}
-        manifest["missing"] |= {
-            name: f"{block}, which was running, was using it"
-            for name, block in busy.items()
-            if name not in old
-        }
-        return kept
-
-
 def _time_of_day(at: float | None) -> str:
     return "" if at is None else time.strftime("%H:%M:%S", time.localtime(at))
 
 
-def _digests(manifest: dict[str, Any]) -> set[str]:
-    """What a manifest names."""
-    return {digest for group in manifest["groups"] for digest in (group["object"], *group["buffers"])}
+def after(death: KernelDied, names: Sequence[str], restored: Restored) -> KernelDied:
+    """A death, with what became of the names since.
 
-
-def _checked(manifest: Any) -> dict[str, Any]:
-    """A manifest, as far as it is one: a kernel may have written anything.
-
-    Raises:
-        ValueError: If it is none.
+    Args:
+        death: The death.
+        names: What the namespace holds now.
+        restored: What came back.
     """
-    try:
-        groups = [_group(group) for group in manifest["groups"]]
-        told = {
-            key: {str(n): str(why)[:_WORDS] for n, why in manifest[key].items()}
-            for key in ("missing", "busy")
-        }
-        path = [str(folder) for folder in manifest["path"]]
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"its manifest is none ({type(error).__name__})") from None
-    rest = {key: manifest[key] for key in ("version", "taken", "maker") if key in manifest}
-    return {"groups": groups, **told, "path": path, "python": str(manifest.get("python")), **rest}
-
-
-def _group(group: Any) -> dict[str, Any]:
-    digests = [group["object"], *group["buffers"]]
-    start, size = group["at"]
-    if not all(_DIGEST.fullmatch(digest) for digest in digests) or not type(start) is type(size) is int:
-        raise ValueError("no digest")
-    names, needs = ([str(name) for name in group[key]] for key in ("names", "needs"))
-    return {"names": names, "object": digests[0], "at": [start, size], "buffers": digests[1:], "needs": needs}
-
-
-def _allowance(maker: Any) -> Allowance:
-    return Allowance(**{**maker, "network": frozenset(maker["network"]), "tools": frozenset(maker["tools"])})
+    lost = tuple(name for name in death.lost if name not in names)
+    reasons = {**dict.fromkeys(lost, restored.fault or "it is newer than the checkpoint"), **restored.missing}
+    return KernelDied(
+        death.message,
+        returncode=death.returncode,
+        lost=lost,
+        back=restored.back,
+        reasons=reasons if restored.taken is not None or restored.fault else None,
+        checkpoint=restored.at,
+    )

@@ -14,51 +14,24 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from codeact_kernel.environment import kernel_environment
 from codeact_kernel.errors import ConfigError, KernelDied, KernelError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.calls import Serve
-from codeact_kernel.kernels.checkpoints import Checkpoints, Restored
+from codeact_kernel.kernels.checkpoints import Checkpoints, Restored, after
 from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.disk import Disk
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.large import Large
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.memory import Memory, Point
-from codeact_kernel.kernels.process import KernelProcess
+from codeact_kernel.kernels.process import KernelProcess, spawn
 from codeact_kernel.kernels.sandbox import Told
 from codeact_kernel.kernels.seeding import CLOUDPICKLE, Seeds
 from codeact_kernel.kernels.settings import KernelSettings
 from codeact_kernel.runfiles import Folder
 
-NEWER = "it is newer than the checkpoint"
 Begin = Callable[[Launch, KernelSettings], Awaitable[KernelProcess]]
 """Gives a process of ours to use, which answers."""
-
-
-def environment_of(launch: Launch, settings: KernelSettings) -> dict[str, str]:
-    """The environment of a kernel, as things are now.
-
-    Args:
-        launch: How it is started.
-        settings: Which kernel is wanted.
-    """
-    return kernel_environment(os.environ, settings.env, {**launch.env, **dict(settings.variables)})
-
-
-async def spawn(launch: Launch, settings: KernelSettings) -> KernelProcess:
-    """Start a process for one kernel.
-
-    Args:
-        launch: How.
-        settings: Which kernel is wanted.
-
-    Raises:
-        KernelError: If it does not start.
-    """
-    process = KernelProcess(launch, sandbox=settings.sandbox)
-    await process.start(settings.cwd, environment_of(launch, settings), settings.start_timeout)
-    return process
 
 
 class Kernel:
@@ -98,8 +71,6 @@ class Kernel:
         """Told of each host that its blocks want to reach, where single hosts are allowed."""
         self.checkpoints = Checkpoints()
         """What its namespace is brought back from."""
-        self._unproven = False
-        """Whether no block has ended since names were brought back."""
         self._process: KernelProcess | None = None
         self._watches: list[asyncio.Task[None]] = []
         self._seeds = Seeds()
@@ -326,17 +297,7 @@ class Kernel:
             await self._seeds.bind_again(self.client, self.mail)
             self.names = self._seeds.names
             restored = await self._bring_back()
-            lost = tuple(name for name in death.lost if name not in self.names)
-            reasons = {**dict.fromkeys(lost, restored.fault or NEWER), **restored.missing}
-            known = restored.taken is not None or restored.fault
-            return KernelDied(
-                death.message,
-                returncode=death.returncode,
-                lost=lost,
-                back=restored.back,
-                reasons=reasons if known else None,
-                checkpoint=restored.at,
-            )
+            return after(death, self.names, restored)
 
     def keep_checkpoints(self, checkpoints: Checkpoints) -> None:
         """Take checkpoints of its namespace from now on, and bring back what they hold after a death.
@@ -365,26 +326,19 @@ class Kernel:
             return Restored()
         restored = await self.checkpoints.restore(self.process, run)
         self.names = tuple(dict.fromkeys((*self.names, *restored.back)))
-        self._unproven = bool(restored.back)
         return restored
 
     async def _bring_back(self) -> Restored:
-        """Restore after a death; not what the process has died of."""
-        if self._unproven:
-            self._unproven = False
-            return Restored(fault="the kernel died when the checkpoint had just been brought back")
+        """Restore after a death; a process that ends from it is replaced by one that holds nothing of it."""
         try:
-            return await self.restore()
+            restored = await self.checkpoints.bring_back(self.process)
         except KernelDied as death:
             await self._stop()
             await self._start_whole()
             await self._seeds.bind_again(self.client, self.mail)
-            return Restored(fault=f"bringing the checkpoint back failed: {death.message}")
-
-    def block_ended(self) -> None:
-        """Take note that a block of it has ended."""
-        self._unproven = False
-        self.checkpoints.stir()
+            restored = Restored(fault=f"bringing the checkpoint back failed: {death.message}")
+        self.names = tuple(dict.fromkeys((*self._seeds.names, *restored.back)))
+        return restored
 
     async def seed(self, values: dict[str, Any]) -> None:
         """Bind values in the namespace.

@@ -19,6 +19,7 @@ from typing import Any
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
+from codeact_kernel.environment import kernel_environment
 from codeact_kernel.errors import KernelDied, KernelError, KernelStartTimeout
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.client import KernelClient
@@ -28,6 +29,7 @@ from codeact_kernel.kernels.janitor import end, janitor
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.provisioner import ForkingProvisioner
 from codeact_kernel.kernels.sandbox import PROXY, Cell, Proxy, Sandbox, make_kernel_folder, own_folder
+from codeact_kernel.kernels.settings import KernelSettings
 from codeact_kernel.kernels.warm import WarmParent
 
 DEATH_POLL = 0.2
@@ -231,6 +233,31 @@ class KernelProcess:
         except OSError:
             return ""
         return f"; it said: {text.splitlines()[-1][:300]}" if text else ""
+
+
+def environment_of(launch: Launch, settings: KernelSettings) -> dict[str, str]:
+    """The environment of a kernel, as things are now.
+
+    Args:
+        launch: How it is started.
+        settings: Which kernel is wanted.
+    """
+    return kernel_environment(os.environ, settings.env, {**launch.env, **dict(settings.variables)})
+
+
+async def spawn(launch: Launch, settings: KernelSettings) -> KernelProcess:
+    """Start a process for one kernel.
+
+    Args:
+        launch: How.
+        settings: Which kernel is wanted.
+
+    Raises:
+        KernelError: If it does not start.
+    """
+    process = KernelProcess(launch, sandbox=settings.sandbox)
+    await process.start(settings.cwd, environment_of(launch, settings), settings.start_timeout)
+    return process
 
 
 def _manager(launch: Launch, folder: Path, own: Path, warm: WarmParent | None) -> Any:

@@ -245,7 +245,7 @@ class KernelRunner:
         finally:
             self._note_end(sent.msg_id)
         if not silent:
-            self._kernel.block_ended()
+            self._kernel.checkpoints.stir()
         for output in _pages(reply["content"].get("payload") or []):
             watcher.output(output)
         outcome = self._outcome(reply, collector.missing)

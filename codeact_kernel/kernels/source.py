@@ -15,10 +15,10 @@ from typing import Any
 
 from codeact_kernel.errors import KernelDied, KernelError
 from codeact_kernel.kernels.calls import Serve
-from codeact_kernel.kernels.host import Kernel, environment_of, spawn
+from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.parents import Parents
-from codeact_kernel.kernels.process import KernelProcess
+from codeact_kernel.kernels.process import KernelProcess, environment_of, spawn
 from codeact_kernel.kernels.settings import KernelSettings
 from codeact_kernel.kernels.warm import WarmParent
 

@@ -15,6 +15,7 @@ import os
 import pickle
 import sys
 from collections.abc import Container
+from pathlib import Path
 from typing import Any
 
 from codeact_kernel.inkernel import functions, parcels
@@ -32,8 +33,7 @@ def restore(folder: str, place: parcels.Place, taken: Container[str]) -> tuple[l
     Returns:
         The names that are back, and of each other one why it is not.
     """
-    with open(os.path.join(folder, MANIFEST), "rb") as file:  # noqa: PTH118
-        manifest = json.load(file)
+    manifest = json.loads((Path(folder) / MANIFEST).read_bytes())
     if manifest["python"] != VERSION:
         why = f"Python {manifest['python']} has saved it, and this is Python {VERSION}"
         return [], {name: why for group in manifest["groups"] for name in group["names"]}
@@ -80,7 +80,7 @@ class _Files:
 
     def _file(self, digest: str) -> memoryview:
         if digest not in self._files:
-            with parcels.open_file(os.path.join(self._folder, digest)) as file:  # noqa: PTH118
+            with parcels.open_file(str(Path(self._folder, digest))) as file:
                 size = os.fstat(file.fileno()).st_size
                 whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if size else b"")
             if hashlib.sha256(whole).hexdigest() != digest:

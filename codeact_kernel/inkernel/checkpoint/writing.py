@@ -9,13 +9,14 @@ lies in pickles of its own, so that what has not changed has the same digest as 
 
 from __future__ import annotations
 
+import errno
 import graphlib
 import hashlib
-import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from codeact_kernel.inkernel import wire
@@ -28,7 +29,7 @@ from codeact_kernel.inkernel.checkpoint.pickling import (
     why_not,
 )
 
-MANIFEST = "manifest.json"
+MANIFEST, SLOW = "manifest.json", "slow.json"
 VERSION = "{}.{}".format(*sys.version_info)
 """Python's. What another one has pickled may hold code that this one cannot run."""
 WORK, EACH = 10.0, 30.0
@@ -59,7 +60,8 @@ class Writer:
         have: Iterable[str],
         note: Any,
     ) -> None:
-        self._folder, self._namespace, self._most, self._note = folder, namespace, most, note
+        self._folder, self._namespace = Path(folder), namespace
+        self._most, self._note = most, note
         self._busy, self._missing = dict(busy), dict(skip)
         self._have = set(have)
         self._used = 0
@@ -95,7 +97,7 @@ class Writer:
             "path": [path for path in sys.path if isinstance(path, str)],
         })  # fmt: skip
         if self._slow:
-            self._put_json("slow.json", self._slow)
+            self._put_json(SLOW, self._slow)
 
     def _pickle(self, names: list[str], out: Callable[[bytes], object] = lambda data: None) -> Piece | None:
         """Pickle names together; None where that does not work, which is noted for each of them."""
@@ -151,12 +153,12 @@ class Writer:
         """Pickle what is large once more, into its file this time, unless the host has it."""
         if piece.digest in self._have:
             return self._group(piece, piece.digest, 0)
-        part = os.path.join(self._folder, "part")  # noqa: PTH118
-        with open(part, "wb") as out:
+        part = self._folder / "part"
+        with part.open("wb") as out:
             again = self._pickle(piece.names, out.write)
         if again is None:
             return None
-        os.rename(part, os.path.join(self._folder, again.digest))  # noqa: PTH104, PTH118
+        part.rename(self._folder / again.digest)
         self._have.add(again.digest)
         return self._group(again, again.digest, 0)
 
@@ -175,14 +177,13 @@ class Writer:
             whole.update(part)
         digest = whole.hexdigest()
         if digest not in self._have:
-            with open(os.path.join(self._folder, digest), "xb") as out:  # noqa: PTH118
+            with (self._folder / digest).open("xb") as out:
                 out.writelines(parts)
             self._have.add(digest)
         return digest
 
     def _put_json(self, name: str, content: Any) -> None:
-        with open(os.path.join(self._folder, name), "xb") as out:  # noqa: PTH118
-            out.write(wire.to_json(content))
+        (self._folder / name).write_bytes(wire.to_json(content))
 
 
 def _together(pieces: list[Piece]) -> list[list[str]]:
@@ -240,8 +241,6 @@ class _Limit:
 
 def raise_if_full(error: OSError) -> None:
     """Raise an error that is the disk's, and no fault of a value's."""
-    import errno
-
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         raise error
 
