@@ -219,12 +219,13 @@ def after(death: KernelDied, names: Sequence[str], restored: Restored) -> Kernel
         restored: What came back.
     """
     lost = tuple(name for name in death.lost if name not in names)
+    known = [name for name in death.lost if name in restored.back]
     reasons = {**dict.fromkeys(lost, restored.fault or "it is newer than the checkpoint"), **restored.missing}
     return KernelDied(
         death.message,
         returncode=death.returncode,
         lost=lost,
-        back=restored.back,
+        back=tuple(dict.fromkeys((*known, *restored.back))),
         reasons=reasons if restored.taken is not None or restored.fault else None,
         checkpoint=restored.at,
     )

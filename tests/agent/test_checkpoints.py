@@ -40,7 +40,7 @@ async def test_names_are_back_after_a_death_and_the_model_reads_which(tmp_path, 
     assert "sum 3" in after
     assert "These names are back, as they were at " in after
     assert (
-        ": rows, total. These names are gone: log (it is an open file, or a connection (TextIOWrapper))"
+        ": rows, total, os. These names are gone: log (it is an open file, or a connection (TextIOWrapper))"
         in after
     )
 
