@@ -42,7 +42,6 @@ from codeact_kernel.events import (
     RunStarted,
     StopReason,
 )
-from codeact_kernel.kernels import describe_sandbox
 from codeact_kernel.messages import Usage
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import LiveBlock
@@ -96,8 +95,8 @@ class Agent(Options):
                 ),
             )
             if self._past is not None:
-                mode = "none" if self._parts.sandbox is None else self._parts.sandbox.mode
-                check_not_weaker(self._past.now, self._parts.remembered, mode, self._given)
+                parts = self._parts
+                check_not_weaker(self._past.now, parts.remembered, parts.sandbox, self._given)
         except BaseException as error:
             self._books.mask.error(error)
             await self._end()
@@ -408,12 +407,11 @@ class Agent(Options):
     def _what_counts(self, limits: Limits) -> tuple[str, str, str, str, dict[str, Any]]:
         """What a run's beginning tells of the kernel, the approvals, the sandbox and the options."""
         parts = self._entered
-        mode = "none" if parts.sandbox is None else parts.sandbox.mode
         return (
             parts.kernel.description,
             parts.mode,
-            mode,
-            describe_sandbox(parts.sandbox),
+            parts.sandbox,
+            parts.about_sandbox,
             parts.remembered | {"limits": {"turns": limits.turns, "seconds": limits.seconds}},
         )
 

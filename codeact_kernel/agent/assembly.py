@@ -49,6 +49,9 @@ from codeact_kernel.kernels import (
     KernelSource,
     Sandbox,
     compiles,
+    describe_sandbox,
+    name_sandbox,
+    sandbox_for_model,
 )
 from codeact_kernel.masking import Mask
 from codeact_kernel.model import ModelSettings
@@ -95,7 +98,10 @@ class Parts:
     workspace: Path
     model: Model
     kernel: Kernel
-    sandbox: Sandbox | None
+    sandbox: str
+    """What the kernel is walled in by, in a word."""
+    about_sandbox: str
+    """What that does not hold, in words."""
     supervisor: Supervisor
     context: Context
     loop: Loop
@@ -185,7 +191,8 @@ async def assemble(
     # Small models write blocks reliably only when they have seen some.
     is_small = model_settings is not None and model_settings.kind == "local"
     talk = codec(wanted.protocol, agents=kernel.ours and kin.may_delegate, examples=is_small)
-    system = write_prompt(options, wanted, kernel, kin, kin.tree.sandbox)
+    walls = kin.tree.sandbox, kin.tree.launch.provisioner
+    system = write_prompt(options, wanted, kernel, kin, sandbox_for_model(*walls))
     context = Context(
         transcript,
         talk,
@@ -227,7 +234,8 @@ async def assemble(
         wanted.workspace,
         model,
         kernel,
-        kin.tree.sandbox,
+        name_sandbox(*walls),
+        describe_sandbox(*walls),
         supervisor,
         context,
         loop,
@@ -275,9 +283,9 @@ async def _root(options: Options, wanted: Plan, stack: AsyncExitStack, relations
     stack.callback(tree.close)
     tools = frozenset([*wanted.tools, *(of_set.name for of_set in wanted.sets)])
     allowance = Allowance(
-        sandbox="none" if sandbox is None else sandbox.mode,
+        sandbox=name_sandbox(sandbox, launch.provisioner),
         workspace=str(wanted.workspace),
-        network=_network(sandbox),
+        network=_network(None if launch.provisioner else sandbox),
         tools=tools,
     )
     return Kin(tree, tree.number(), allowance=allowance)

@@ -15,7 +15,6 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan
 from codeact_kernel.dialogue import Surroundings, system_prompt
 from codeact_kernel.inkernel import wire
-from codeact_kernel.kernels import Sandbox, sandbox_for_model
 
 
 class Described(Protocol):
@@ -35,7 +34,7 @@ def write_prompt(
     wanted: Plan,
     kernel: Described,
     kin: Kin | None = None,
-    sandbox: Sandbox | None = None,
+    walls: str = "",
 ) -> str | None:
     """Write the system prompt of an agent.
 
@@ -44,7 +43,7 @@ def write_prompt(
         wanted: What was settled.
         kernel: The kernel, or how it would be started (`kernels.choose`).
         kin: Its place among others; None for a root's.
-        sandbox: What its kernel is walled in by; None for nothing.
+        walls: What its code cannot do (`kernels.sandbox_for_model`); empty for nothing to say.
 
     Returns:
         The prompt, or None where the caller wants none.
@@ -67,7 +66,7 @@ def write_prompt(
         timeout=wanted.settings.block_timeout,
         agents=kernel.ours and depth < wanted.settings.max_agent_depth,
         is_sub=depth > 0,
-        walls=sandbox_for_model(sandbox),
+        walls=walls,
         more=more,
     )
     return system_prompt(around, wanted.protocol)  # type: ignore[arg-type]

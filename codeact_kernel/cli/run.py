@@ -82,6 +82,7 @@ def _show_prompt(chosen: Choices) -> int:
     from codeact_kernel.agent import Options, house, plan, write_prompt
     from codeact_kernel.cli.loop import Signals, in_loop
     from codeact_kernel.cli.streams import answers, masked
+    from codeact_kernel.kernels import sandbox_for_model
 
     with answers() as out:
         options = Options(**chosen.agent_fields())
@@ -89,7 +90,8 @@ def _show_prompt(chosen: Choices) -> int:
 
         async def show(_: Signals) -> int:
             launch, sandbox = await house(options, wanted)
-            out.write(masked(write_prompt(options, wanted, launch, sandbox=sandbox) or ""))
+            walls = sandbox_for_model(sandbox, launch.provisioner)
+            out.write(masked(write_prompt(options, wanted, launch, walls=walls) or ""))
             return 0
 
         return in_loop(show)

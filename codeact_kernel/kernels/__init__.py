@@ -20,6 +20,7 @@ from codeact_kernel.kernels.sandbox import (
     Workshop,
     choose_sandbox,
     describe_sandbox,
+    name_sandbox,
     sandbox_for_model,
 )
 from codeact_kernel.kernels.settings import KernelSettings
@@ -45,6 +46,7 @@ __all__ = [
     "describe_sandbox",
     "kernel_environment",
     "make_folder",
+    "name_sandbox",
     "remove_folder",
     "sandbox_for_model",
 ]

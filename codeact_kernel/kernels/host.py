@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -74,6 +73,7 @@ class Kernel:
         self._process: KernelProcess | None = None
         self._watches: list[asyncio.Task[None]] = []
         self._seeds = Seeds()
+        self._python: tuple[int, ...] = ()
         self._reviving = asyncio.Lock()
         self.on_death: Callable[[KernelDied], None] = lambda death: None
         """Told each time that its process has ended though nobody has left it."""
@@ -185,10 +185,9 @@ class Kernel:
         Args:
             msg_id: The request's id.
         """
-        if self.ours and (pid := self.process.kernel_pid) is not None:
+        if self.ours:
             self.process.leave(wire.INTERRUPT_FILE, msg_id)
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGINT)
+            await self.process.send_signal(signal.SIGINT)
 
     async def admit(self, msg_id: str, code: str | None) -> None:
         """Let an execute request run that came with `held` in its metadata.
@@ -353,7 +352,7 @@ class Kernel:
             return
         if not self.ours:
             raise ConfigError(f"no values can be passed to this kernel: {self.note}")
-        await self._seeds.bind(self.client, values, self._launch.python or ())
+        await self._seeds.bind(self.client, values, self._python)
 
     async def seed_parcel(self, file: str, names: Iterable[str]) -> None:
         """Bind what another kernel has packed.
@@ -387,6 +386,7 @@ class Kernel:
             banner = str(self.process.info.get("banner", ""))
             self.description = banner.partition("\n")[0] or self._launch.language
             return
+        sandbox = self.settings.sandbox
         self.client.serve_with(self._serve, Large(self.process.folder, self.settings.max_result))
         content = {
             "tools": self._tools,
@@ -395,14 +395,21 @@ class Kernel:
             "cloudpickle": CLOUDPICKLE,
             "cwd": str(self.settings.cwd.resolve()),
             # Landlock leaves sockets open that lie in folders.
-            "seal": self.settings.sandbox is not None and self.settings.sandbox.mode == "landlock",
+            "seal": sandbox is not None and sandbox.mode == "landlock" and not self._launch.provisioner,
         }
         reply = await self.client.request(wire.OPEN, content, channel="control")
         about = reply["content"]
         if about["status"] != "ok":
             raise KernelError(f"the kernel did not start: {about['error']}")
+        if about["protocol"] != wire.PROTOCOL:
+            raise KernelError(
+                f"the kernel's codeact-kernel is another version (its protocol is {about['protocol']}, here it is "
+                f"{wire.PROTOCOL}): install the same one where it runs"
+            )
         self.process.is_open = True
-        self.description = f"Python {about['python']}, ipykernel {about['ipykernel']}"
+        self._python = tuple(int(part) for part in about["python"].split(".")[:2])
+        by = f", started by {self._launch.provisioner}" if self._launch.provisioner else ""
+        self.description = f"Python {about['python']}, ipykernel {about['ipykernel']}{by}"
 
     async def _watch_memory(self) -> None:
         """End the processes before they take the machine's memory, where there is a sandbox or an owner's limit."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import shutil
 import sys
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
@@ -33,6 +35,10 @@ except Exception:
 print(json.dumps({"python": list(sys.version_info[:3]), "ipykernel": ipykernel}))
 """
 _PROBE_TIMEOUT = 30.0
+_LOCAL = "local-provisioner"
+"""The name of the one that starts a kernel as we do: as a process of this machine."""
+_MODULE = "codeact_kernel.inkernel"
+"""What our kernels run."""
 OPTIONS = ("--HistoryManager.enabled=False",)
 """What our kernel is told besides its connection file."""
 
@@ -57,6 +63,17 @@ class Launch:
     """Why it is not ours, in half a sentence."""
     description: str = ""
     """What it will be, in words, where that is known before it runs."""
+    interrupts: str = "message"
+    """How it is interrupted: by a "message", or by a "signal"."""
+    provisioner: str = ""
+    """Who starts its process, where that is not us: a provisioner of jupyter_client, by its name."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """What the kernelspec tells the provisioner."""
+
+    @property
+    def forks(self) -> bool:
+        """Whether it can be forked, and be ready before anybody asks for it."""
+        return self.ours and not self.provisioner
 
 
 async def choose(kernel: str | None = None, python: str | None = None) -> Launch:
@@ -64,7 +81,7 @@ async def choose(kernel: str | None = None, python: str | None = None) -> Launch
 
     Args:
         kernel: The name of a kernelspec: its interpreter runs our kernel where it can, else that kernel runs as
-            it is.
+            it is. One that names a provisioner is started by that, with its own command line.
         python: The path of an interpreter, which must be able to run our kernel.
 
     Returns:
@@ -103,23 +120,52 @@ def _executable(python: str) -> str | None:
 
 
 async def _from_spec(name: str) -> Launch:
-    manager = KernelSpecManager()
-    try:
-        spec = manager.get_kernel_spec(name)
-    except NoSuchKernel:
-        known = ", ".join(sorted({*manager.find_kernel_specs(), "codeact"}))
-        raise ConfigError(f"there is no kernel named {name!r}; `--kernel` knows: {known}") from None
-    argv, env = [str(part) for part in spec.argv], dict(spec.env)
-    language = str(spec.language).lower()
+    spec = _find_spec(name)
+    argv = [str(part).replace("{resource_dir}", spec.resource_dir) for part in spec.argv]
+    env, language = dict(spec.env), str(spec.language).lower()
+    foreign = Launch(
+        tuple(argv), ours=False, language=language, env=env, interrupts=str(spec.interrupt_mode) or "signal"
+    )
+    stanza = spec.metadata.get("kernel_provisioner", {})
+    if (provisioner := stanza.get("provisioner_name", _LOCAL)) != _LOCAL:
+        return _provisioned(name, foreign, provisioner, stanza.get("config", {}))
     if language != "python" or not any("ipykernel" in part for part in argv):
-        return Launch(
-            tuple(argv), ours=False, language=language, env=env, note=f"{name} is no IPython kernel"
-        )
+        return replace(foreign, note=f"{name} is no IPython kernel")
     python = sys.executable if argv[0] in ("python", "python3") else argv[0]
     found = await _probe(python)
     if found.problem:
-        return Launch((python, *argv[1:]), ours=False, env=env, python=found.python, note=found.problem)
+        return replace(foreign, argv=(python, *argv[1:]), python=found.python, note=found.problem)
     return replace(_ours(python, found), env=env)
+
+
+def _find_spec(name: str) -> Any:
+    logger = logging.getLogger(f"{__name__}.specs")
+    logger.propagate = False  # what it would say is said here, in one line
+    manager = KernelSpecManager(log=logger)
+    known = manager.find_kernel_specs()
+    try:
+        return manager.get_kernel_spec(name)
+    except NoSuchKernel:
+        if name in known:
+            raise ConfigError(
+                f"the kernel {name} is started by a provisioner that is not installed where codeact-kernel is; it is "
+                f"named in {Path(known[name]) / 'kernel.json'}"
+            ) from None
+        names = ", ".join(sorted({*known, "codeact"}))
+        raise ConfigError(f"there is no kernel named {name!r}; `--kernel` knows: {names}") from None
+
+
+def _provisioned(name: str, foreign: Launch, provisioner: str, config: dict[str, Any]) -> Launch:
+    """Its interpreter may be on no path of this machine: what it is, its command line says."""
+    described = replace(
+        foreign,
+        provisioner=provisioner,
+        config=dict(config),
+        description=f"{name}, started by {provisioner}",
+    )
+    if any(_MODULE in part for part in foreign.argv):
+        return replace(described, ours=True, interrupts="message")
+    return replace(described, note=f"the command of {name} does not start {_MODULE}")
 
 
 @dataclass(frozen=True, slots=True)

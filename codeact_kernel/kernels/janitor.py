@@ -19,11 +19,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 ROUNDS = 20
 """How often the descendants of a kernel are looked for, since one may fork while the others are ended."""
+ENDING = 30.0
+"""Seconds that a command may take which ends what is elsewhere."""
 
 
 class Janitor:
@@ -36,38 +39,23 @@ class Janitor:
         self._lock = threading.Lock()
         self._pipe: IO[bytes] | None = None
 
-    def watch(self, pid: int, folder: Path) -> None:
-        """Note a kernel.
+    def watch(self, folder: Path, pid: int | None = None, ending: Sequence[str] = ()) -> None:
+        """Note a folder, and what goes with it. What was noted of it before is forgotten.
 
         Args:
-            pid: Its process.
-            folder: Its folder, which goes with it.
+            folder: The folder: a kernel's, or another one.
+            pid: The kernel's process.
+            ending: A command that ends what that process stands for, where it is only the near end of it.
         """
-        self._note({"watch": pid, "folder": str(folder)})
+        self._note({"watch": str(folder), "pid": pid, "ending": list(ending)})
 
-    def release(self, pid: int) -> None:
-        """Take note that a kernel has ended and its folder is gone.
-
-        Args:
-            pid: Its process.
-        """
-        self._note({"release": pid})
-
-    def hold(self, folder: Path) -> None:
-        """Note a folder that is no kernel's.
+    def release(self, folder: Path) -> None:
+        """Take note that a folder is gone, and what went with it has ended.
 
         Args:
             folder: The folder.
         """
-        self._note({"hold": str(folder)})
-
-    def drop(self, folder: Path) -> None:
-        """Take note that such a folder is gone.
-
-        Args:
-            folder: The folder.
-        """
-        self._note({"drop": str(folder)})
+        self._note({"release": str(folder)})
 
     def _note(self, note: dict[str, object]) -> None:
         with self._lock:
@@ -102,14 +90,15 @@ def descendants(root: int) -> list[int]:
         root: The process at the top; not part of the result.
 
     Returns:
-        Their ids, parents before children; empty where there is no /proc.
+        Their ids, parents before children, without those that have ended; empty where there is no /proc.
     """
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             # The name stands in brackets and may hold anything.
             fields = entry.read_bytes().rpartition(b")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+            if fields[0] != b"Z":
+                children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
     found, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])
@@ -148,20 +137,32 @@ def serve(notes: IO[bytes]) -> None:
     Args:
         notes: One JSON object a line.
     """
-    watched: dict[int, str] = {}
-    held: set[str] = set()
+    watched: dict[str, dict[str, Any]] = {}
     for line in notes:
         note = json.loads(line)
         if "watch" in note:
-            watched[note["watch"]] = note["folder"]
-        elif "hold" in note:
-            held.add(note["hold"])
+            watched[note["watch"]] = note
         watched.pop(note.get("release"), None)
-        held.discard(note.get("drop"))
-    for pid in watched:
-        end(pid)
-    for folder in (*watched.values(), *held):
+    for note in watched.values():
+        if note["pid"] is not None:
+            end(note["pid"])
+    for note in watched.values():
+        if note["ending"]:
+            _run(note["ending"])
+    for folder in watched:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: Sequence[str]) -> None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=ENDING,
+            check=False,
+        )
 
 
 janitor = Janitor()
@@ -174,7 +175,7 @@ def make_folder(prefix: str) -> Path:
         prefix: What its name begins with.
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix))
-    janitor.hold(folder)
+    janitor.watch(folder)
     return folder
 
 
@@ -185,7 +186,7 @@ def remove_folder(folder: Path) -> None:
         folder: The folder.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    janitor.drop(folder)
+    janitor.release(folder)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.forked import UNKNOWN
 from codeact_kernel.kernels.interpreter import Launch
-from codeact_kernel.kernels.janitor import end, janitor
+from codeact_kernel.kernels.janitor import janitor
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.provisioner import ForkingProvisioner
 from codeact_kernel.kernels.sandbox import PROXY, Cell, Proxy, Sandbox, make_kernel_folder, own_folder
@@ -76,7 +76,7 @@ class KernelProcess:
         self.is_open = False
         """Whether the bridge to it is open."""
         self._killed = ""
-        self._watched: int | None = None
+        self._is_watched = False
         self._watcher: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self.is_over = False
@@ -117,8 +117,17 @@ class KernelProcess:
 
     @property
     def kernel_pid(self) -> int | None:
-        """The id of the process in which blocks run, while it lives: the sandbox is made of others."""
+        """The id of the process in which blocks run, while it lives and is known: a sandbox is made of others."""
         return getattr(self.manager.provisioner, "kernel_pid", None)
+
+    async def send_signal(self, signum: int) -> None:
+        """Send a signal to the kernel, and to nothing that it has started.
+
+        Args:
+            signum: The signal's number.
+        """
+        with suppress(ProcessLookupError):
+            await self.manager.provisioner.send_signal(signum)
 
     def leave(self, name: str, text: str) -> None:
         """Leave a note where the kernel can read and remove it. It may have anything lie there by now.
@@ -135,18 +144,18 @@ class KernelProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process's id, while it lives."""
+        """The process's id, while it lives; None where it is none of this machine's."""
         return getattr(self.manager.provisioner, "pid", None)
 
     async def kill(self, reason: str) -> None:
-        """End it and all below it at once. Where it has ended its id may be another process's by now.
+        """End it and all below it at once.
 
         Args:
             reason: Why, as a clause that follows "the kernel".
         """
         self._killed = reason
-        if self.pid is not None and self.death is None and self._stopping is None:
-            await asyncio.to_thread(end, self.pid)
+        if self.manager.has_kernel and self.death is None and self._stopping is None:
+            await self.manager.provisioner.kill()
 
     async def ended(self) -> None:
         """Wait until it has ended and its end is known."""
@@ -179,14 +188,14 @@ class KernelProcess:
         if self._cell is not None:
             await asyncio.to_thread(self._cell.close)
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self._watched is not None:
-            janitor.release(self._watched)
-            self._watched = None
+        if self._is_watched:
+            janitor.release(self.folder)
+            self._is_watched = False
         self.is_over = True
 
     async def _start(self, cwd: Path, env: dict[str, str]) -> None:
         try:
-            if self._sandbox is not None:
+            if self._sandbox is not None and not self.launch.provisioner:
                 self._cell = await asyncio.to_thread(self._sandbox.cell, self.folder)
                 self.manager.provisioner.cell = self._cell
                 await self._open_proxy(self._sandbox, self._cell)
@@ -194,9 +203,14 @@ class KernelProcess:
                 await self.manager.start_kernel(cwd=str(cwd), env=env, stdin=nothing, stdout=log, stderr=log)
         except (OSError, ValueError) as exception:
             raise KernelError(f"the kernel did not start: {exception}") from exception
-        self._watched = self.pid
-        if self._watched is not None:
-            janitor.watch(self._watched, self.folder)
+        except Exception as exception:
+            if not self.launch.provisioner:
+                raise
+            # Somebody else's code, and his words.
+            why = f"{self.launch.provisioner}: {type(exception).__name__}: {exception}"
+            raise KernelError(f"the kernel did not start: {why}") from exception
+        janitor.watch(self.folder, self.pid, getattr(self.manager.provisioner, "ending", ()))
+        self._is_watched = True
         self.client = KernelClient(self.manager.get_connection_info())
         self.client.connect()
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
@@ -262,7 +276,7 @@ async def spawn(launch: Launch, settings: KernelSettings) -> KernelProcess:
 
 def _manager(launch: Launch, folder: Path, own: Path, warm: WarmParent | None) -> Any:
     spec = KernelSpec(argv=list(launch.argv), language=launch.language, display_name="codeact")
-    spec.interrupt_mode = "message" if launch.ours else "signal"
+    spec.interrupt_mode = launch.interrupts
     specs = _OneSpec()
     specs.spec = spec
     manager = AsyncKernelManager(kernel_spec_manager=specs, kernel_name="codeact")
@@ -272,8 +286,13 @@ def _manager(launch: Launch, folder: Path, own: Path, warm: WarmParent | None) -
     if sys.platform != "win32":
         manager.transport = "ipc"
         manager.ip = str(own / "s")
-    manager.provisioner = ForkingProvisioner(parent=manager, kernel_spec=spec)
-    manager.provisioner.warm, manager.provisioner.own = warm, len(launch.command)
+    if launch.provisioner:
+        # The manager makes it when the kernel starts.
+        stanza = {"provisioner_name": launch.provisioner, "config": launch.config}
+        spec.metadata = {"kernel_provisioner": stanza}
+    else:
+        manager.provisioner = ForkingProvisioner(parent=manager, kernel_spec=spec)
+        manager.provisioner.warm, manager.provisioner.own = warm, len(launch.command)
     return manager
 
 

@@ -6,6 +6,7 @@ provisioner takes for one that it has started, so that everything after the star
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 from jupyter_client.provisioning import LocalProvisioner
 
 from codeact_kernel.kernels.forked import Refused
+from codeact_kernel.kernels.janitor import end
 from codeact_kernel.kernels.sandbox import Cell, children, spawning
 from codeact_kernel.kernels.warm import WarmParent
 
@@ -81,13 +83,19 @@ class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
         return 128 - code if walled and code is not None and code > 128 else code
 
     async def send_signal(self, signum: int) -> None:
-        """Send a signal to the kernel, not to what its sandbox is made of: that would end it."""
+        """Send a signal to the kernel alone where it is ours, or where a sandbox would end by it; else to its group."""
         pid = self.kernel_pid
-        if pid in (self.pid, None):
-            await super().send_signal(signum)
-        else:
+        if pid is not None and (self.own or pid != self.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signum)
+        else:
+            await super().send_signal(signum)
+
+    async def kill(self, restart: bool = False) -> None:
+        """End the kernel and all below it, at once."""
+        # Where it has ended its id may be another process's by now.
+        if self.pid is not None and await self.poll() is None:
+            await asyncio.to_thread(end, self.pid)
 
     async def _fork(self, warm: WarmParent, cmd: list[str], kwargs: dict[str, Any]) -> Any:
         env = {**kwargs["env"], HOST: str(os.getpid())}

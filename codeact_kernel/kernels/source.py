@@ -102,7 +102,7 @@ class KernelSource:
             ConfigError: If the settings are wrong.
         """
         launch = await self._choose(settings)
-        if launch.ours:
+        if launch.forks:
             self._stock(launch, settings).fill(0)
 
     async def _choose(self, settings: KernelSettings) -> Launch:
@@ -113,7 +113,7 @@ class KernelSource:
         return self._launches[choice]
 
     async def _begin(self, launch: Launch, settings: KernelSettings) -> KernelProcess:
-        if self._is_over or not launch.ours:
+        if self._is_over or not launch.forks:
             return await spawn(launch, settings)
         return await self._stock(launch, settings).take(settings)
 

@@ -94,7 +94,7 @@ class WarmParent:
         finally:
             theirs.close()
             os.close(life)
-        janitor.watch(self._process.pid, self._folder)
+        janitor.watch(self._folder, self._process.pid)
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         loop.add_reader(self._channel, self._read)
@@ -189,7 +189,7 @@ class WarmParent:
         else:
             await asyncio.to_thread(self._process.wait)
         self._let_go()
-        janitor.release(self._process.pid)
+        janitor.release(self._folder)
 
     def _let_go(self) -> None:
         self._channel.close()

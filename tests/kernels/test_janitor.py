@@ -84,4 +84,4 @@ async def test_a_kernel_that_ended_properly_is_left_alone(bench):
     await bench.kernel._stop()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert bench.kernel.process._watched is None
+    assert not bench.kernel.process._is_watched

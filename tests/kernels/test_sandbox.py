@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import sys
@@ -268,3 +269,16 @@ def test_words_that_contradict_each_other_are_an_error(wanted, why):
 def test_no_sandbox_is_said_loudly():
     assert "NONE" in describe_sandbox(None)
     assert "read and change your files" in describe_sandbox(None)
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+async def test_where_no_sandbox_is_to_be_had_that_is_said_with_what_to_do(workspace, monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    launch = await choose()
+    assert await choose_sandbox(SandboxSettings(), launch, workspace, {}) is None
+    assert re.match(
+        r"sandbox: NONE\. Blocks run as you: .* \(sandboxes are for Linux; .* container",
+        describe_sandbox(None),
+    )
+    with pytest.raises(ConfigError, match=r"sandbox limits cannot be had here: .* virtual machine"):
+        await choose_sandbox(SandboxSettings(least="limits"), launch, workspace, {})

@@ -10,7 +10,7 @@ from codeact_kernel.kernels.sandbox.choose import Sandbox, choose_sandbox
 from codeact_kernel.kernels.sandbox.holder import children, spawning
 from codeact_kernel.kernels.sandbox.proxy import Proxy, Told
 from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings
-from codeact_kernel.kernels.sandbox.telling import describe_sandbox, sandbox_for_model
+from codeact_kernel.kernels.sandbox.telling import describe_sandbox, name_sandbox, sandbox_for_model
 from codeact_kernel.kernels.sandbox.workshop import Workshop
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "choose_sandbox",
     "describe_sandbox",
     "make_kernel_folder",
+    "name_sandbox",
     "own_folder",
     "sandbox_for_model",
     "spawning",

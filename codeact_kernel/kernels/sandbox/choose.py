@@ -30,7 +30,7 @@ TRIAL = 20.0
 """Seconds that a trial may take; it takes some ten milliseconds."""
 DATA = 0.8
 """What part of the machine's memory one process of a kernel may hold as data."""
-_PLATFORM = (
+PLATFORM = (
     "sandboxes are for Linux; elsewhere run it in a container or a virtual machine (on Windows: in WSL2)"
 )
 
@@ -95,16 +95,21 @@ async def choose_sandbox(
         env: The environment of its kernels.
 
     Returns:
-        The sandbox; None for none.
+        The sandbox; None for none. Where a provisioner starts the kernels, it is for programs that tools start.
 
     Raises:
         ConfigError: If what was asked for cannot be had; says why, and what an administrator can do.
     """
+    if launch.provisioner and (ours := {settings.mode, settings.least} - {AUTO, "none", None}):
+        raise ConfigError(
+            f"the sandbox {ours.pop()} cannot be had: {launch.provisioner} starts the kernels, and their walls are its "
+            "affair; leave --sandbox and --sandbox-min away"
+        )
     if sys.platform != "linux":
         return _elsewhere(settings)
     if settings.mode == "none":
         return None
-    python = launch.command[0] if launch.ours else sys.executable
+    python = launch.command[0] if launch.command else sys.executable
     found = (*await roots(python), *given(env), *settings.allow_read)
     base = Sandbox(
         "limits",
@@ -114,7 +119,7 @@ async def choose_sandbox(
         found,
         int(psutil.virtual_memory().total * DATA),
         own_uid=os.geteuid() == 0,
-        ours=launch.ours,
+        ours=launch.ours or bool(launch.provisioner),
     )
     wanted = MODES[:0:-1] if settings.mode == AUTO else (settings.mode,)
     problems: list[tuple[str, str]] = []
@@ -132,7 +137,7 @@ async def choose_sandbox(
 def _elsewhere(settings: SandboxSettings) -> None:
     asked = settings.mode if settings.mode != AUTO else settings.least or "none"
     if asked != "none":
-        raise ConfigError(f"the sandbox {asked} cannot be had here: {_PLATFORM}")
+        raise ConfigError(f"the sandbox {asked} cannot be had here: {PLATFORM}")
 
 
 async def _tried(sandbox: Sandbox, problems: list[tuple[str, str]]) -> Sandbox | None:

@@ -5,9 +5,11 @@ Comes in: the sandbox. Goes out: a line for people, and one for the model.
 
 from __future__ import annotations
 
-from codeact_kernel.kernels.sandbox.choose import Sandbox
+import sys
 
-_NONE = "blocks run as you: they can read and change your files, use the network and end your processes"
+from codeact_kernel.kernels.sandbox.choose import PLATFORM, Sandbox
+
+_NONE = "run as you: they can read and change your files, use the network and end your processes"
 _OPEN = {
     "limits": (
         "your files",
@@ -36,14 +38,37 @@ _SOCKETS = "sockets that lie in folders"
 _ALWAYS = "the disk below the workspace"
 
 
-def describe_sandbox(sandbox: Sandbox | None) -> str:
+def name_sandbox(sandbox: Sandbox | None, provisioner: str = "") -> str:
+    """What kernels are walled in by, in a word.
+
+    Args:
+        sandbox: The run's; None for none.
+        provisioner: Who starts the kernels, where that is not us.
+    """
+    if provisioner:
+        return f"provisioner:{provisioner}"
+    return "none" if sandbox is None else sandbox.mode
+
+
+def describe_sandbox(sandbox: Sandbox | None, provisioner: str = "") -> str:
     """Tell a person.
 
     Args:
         sandbox: The run's; None for none.
+        provisioner: Who starts the kernels, where that is not us. The sandbox is that of tools' programs then.
     """
+    if provisioner:
+        about = f"NONE, they {_NONE}" if sandbox is None else _described(sandbox)
+        return (
+            f"sandbox: that of {provisioner}, which starts the kernels and whose walls are not ours: what they hold is "
+            f"not known here. Programs that tools start on this machine have one of ours: {about}"
+        )
     if sandbox is None:
-        return f"sandbox: NONE. {_NONE[0].upper()}{_NONE[1:]}"
+        return f"sandbox: NONE. Blocks {_NONE}" + (f" ({PLATFORM})" if sys.platform != "linux" else "")
+    return f"sandbox: {_described(sandbox)}"
+
+
+def _described(sandbox: Sandbox) -> str:
     open_to = [
         *_net(sandbox),
         *sandbox.missing,
@@ -51,21 +76,27 @@ def describe_sandbox(sandbox: Sandbox | None) -> str:
         *(part for part in _OPEN[sandbox.mode] if not _is_closed(part, sandbox)),
         _ALWAYS,
     ]
-    text = f"sandbox: {sandbox.mode}{', a user of its own' * sandbox.own_uid}; not held: {', '.join(open_to)}"
+    text = f"{sandbox.mode}{', a user of its own' * sandbox.own_uid}; not held: {', '.join(open_to)}"
     if sandbox.mode == "limits" and not sandbox.own_uid:
-        text = f"sandbox: limits, which is NO boundary against code that means harm; not held: {', '.join(open_to)}"
+        text = f"limits, which is NO boundary against code that means harm; not held: {', '.join(open_to)}"
     stronger = [f"{mode}: {why}" for mode, why in sandbox.not_had]
     if sandbox.shared_uid:
         stronger.append(f"a user of its own: {sandbox.shared_uid}")
     return text + (f" (not to be had here: {'; '.join(stronger)})" if stronger else "")
 
 
-def sandbox_for_model(sandbox: Sandbox | None) -> str:
+def sandbox_for_model(sandbox: Sandbox | None, provisioner: str = "") -> str:
     """Tell the model what its code cannot do.
 
     Args:
         sandbox: The run's; None for none.
+        provisioner: As for `describe_sandbox`.
     """
+    if provisioner:
+        return (
+            f"Your kernel runs in a place of its own that {provisioner} has made: be sure of the files in the working "
+            "directory only, and of no network. Tools run outside of it."
+        )
     if sandbox is None or sandbox.mode == "limits":
         return ""
     settings, temporary = (
