@@ -1,16 +1,17 @@
 """What is asked before something happens, and what is answered.
 
 Comes in: nothing. Goes out: `Request` and `Answer`, the joint `Approver` of whoever decides, and the classes of tools
-by which rules and modes tell calls apart.
+by which rules and modes tell calls apart. And what of a request a person can edit, as text.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from codeact_kernel.blocks import Block
+from codeact_kernel.blocks import AgentBlock, Block, CodeBlock
 
 Door = Literal["block", "call"]
 """Where something is decided: before a block starts, or before a call of a tool is made."""
@@ -106,3 +107,59 @@ ALWAYS = Answer(True, always=True)
 Approver = Callable[[Request], Answer | bool | Awaitable[Answer | bool]]
 """Decides. Contract: called with one request at a time, in the loop's thread where it is async, else in a thread of its
 own; cancelled when nobody waits for its answer any more. What it raises counts as a no."""
+
+
+def text_of(request: Request) -> tuple[str, str]:
+    """What a person edits: (text, ending of its file).
+
+    Args:
+        request: The request.
+
+    Raises:
+        ValueError: If it holds what is no text.
+    """
+    match request.block:
+        case CodeBlock(code=code):
+            return code, ".py"
+        case AgentBlock(task=task):
+            return task, ".txt"
+    try:
+        return json.dumps(dict(request.arguments), ensure_ascii=False, indent=2), ".json"
+    except (TypeError, ValueError) as error:
+        raise ValueError("its arguments hold what is no text, so they cannot be edited") from error
+
+
+def with_text(request: Request, text: str) -> Request:
+    """The request with what a person has written.
+
+    Args:
+        request: The request.
+        text: What `text_of` gave, edited.
+
+    Raises:
+        ValueError: If arguments are no JSON object any more.
+    """
+    match request.block:
+        case CodeBlock():
+            return replace(request, block=replace(request.block, code=text), arguments={"code": text})
+        case AgentBlock():
+            return replace(request, block=replace(request.block, task=text))
+    arguments = json.loads(text)
+    if not isinstance(arguments, dict):
+        raise ValueError("arguments are a JSON object")
+    return replace(request, arguments=arguments, preview="")
+
+
+def changed_answer(answer: Answer, before: Request, now: Request) -> Answer:
+    """An answer to what a person has edited.
+
+    Args:
+        answer: The answer.
+        before: What was asked.
+        now: What was made of it.
+    """
+    if not answer.allowed or now is before:
+        return answer
+    if now.block is None:
+        return replace(answer, arguments=dict(now.arguments))
+    return replace(answer, code=now.block.code if isinstance(now.block, CodeBlock) else now.block.task)

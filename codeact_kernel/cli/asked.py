@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -177,62 +177,6 @@ def _plain(value: Any) -> str:
 
 
 # -- editing ----------------------------------------------------------------------------------------------
-
-
-def text_of(request: Request) -> tuple[str, str]:
-    """What a person edits: (text, ending of its file).
-
-    Args:
-        request: The request.
-
-    Raises:
-        ValueError: If it holds what is no text.
-    """
-    match request.block:
-        case CodeBlock(code=code):
-            return code, ".py"
-        case AgentBlock(task=task):
-            return task, ".txt"
-    try:
-        return json.dumps(dict(request.arguments), ensure_ascii=False, indent=2), ".json"
-    except (TypeError, ValueError) as error:
-        raise ValueError("its arguments hold what is no text, so they cannot be edited") from error
-
-
-def with_text(request: Request, text: str) -> Request:
-    """The request with what a person has written.
-
-    Args:
-        request: The request.
-        text: What `text_of` gave, edited.
-
-    Raises:
-        ValueError: If arguments are no JSON object any more.
-    """
-    match request.block:
-        case CodeBlock():
-            return replace(request, block=replace(request.block, code=text), arguments={"code": text})
-        case AgentBlock():
-            return replace(request, block=replace(request.block, task=text))
-    arguments = json.loads(text)
-    if not isinstance(arguments, dict):
-        raise ValueError("arguments are a JSON object")
-    return replace(request, arguments=arguments, preview="")
-
-
-def changed_answer(answer: Answer, before: Request, now: Request) -> Answer:
-    """An answer to what a person has edited.
-
-    Args:
-        answer: The answer.
-        before: What was asked.
-        now: What was made of it.
-    """
-    if not answer.allowed or now is before:
-        return answer
-    if now.block is None:
-        return replace(answer, arguments=dict(now.arguments))
-    return replace(answer, code=now.block.code if isinstance(now.block, CodeBlock) else now.block.task)
 
 
 def edit(text: str, ending: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from codeact_kernel.approval import Answer, Request
+from codeact_kernel.approval import Answer, Request, changed_answer, text_of, with_text
 from codeact_kernel.cli.stdin import StdinLines
 from codeact_kernel.cli.streams import clean, complain, is_terminal
 from codeact_kernel.controls import visible
@@ -214,7 +214,7 @@ class TerminalScreen(Screen):
                     self._approving = False
                 whole, hint = said.shows, ""
                 if said.answer is not None:
-                    return asked.changed_answer(said.answer, request, now)
+                    return changed_answer(said.answer, request, now)
                 if said.edits:
                     now, hint = await self._edited(now)
                 elif not said.shows:
@@ -232,9 +232,9 @@ class TerminalScreen(Screen):
         from codeact_kernel.cli import asked
 
         try:
-            before, ending = asked.text_of(request)
+            before, ending = text_of(request)
             text = await self._in_editor(lambda: asked.edit(before, ending))
-            return (request, "") if text == before else (asked.with_text(request, text), "")
+            return (request, "") if text == before else (with_text(request, text), "")
         except ValueError as error:
             return request, f"It is as it was: {error}"
 

@@ -7,7 +7,6 @@ Comes in: settings. Goes out: `Kernel`, with its client, alive inside an `async 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType

@@ -7,7 +7,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from codeact_kernel.approval import Request
+from codeact_kernel.approval import Request, text_of
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.cli import asked
 from codeact_kernel.cli.app import main
@@ -33,7 +33,7 @@ def test_a_request_is_shown_without_secrets_and_stays_what_it_is():
             console.print(*asked.told_request(request), asked.told_keys(request))
     assert KEY not in shown.get()
     assert shown.get().count("[secret SOME_API_KEY]") == 3
-    assert asked.text_of(code)[0] == f"login({KEY!r})"
+    assert text_of(code)[0] == f"login({KEY!r})"
 
 
 def test_a_bug_of_ours_is_printed_without_secrets(monkeypatch, capsys):
