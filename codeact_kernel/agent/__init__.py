@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from codeact_kernel.agent.agent import Agent
 from codeact_kernel.agent.assembly import wanted_kernel
+from codeact_kernel.agent.bookkeeping import Bookkeeping
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
-from codeact_kernel.agent.discretion import host_mask
 from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
 from codeact_kernel.agent.housing import house
 from codeact_kernel.agent.inbox import SETTLE
-from codeact_kernel.agent.notebook import approve_in_notebook
+from codeact_kernel.agent.notebook import approve_in_notebook, told_in_notebook
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.past import Past, UntrustedRecord, open_past
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
-from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK
+from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK, OUTPUTS
 from codeact_kernel.agent.run import Run
+from codeact_kernel.agent.rundir import make_run_dir
 from codeact_kernel.agent.serving import answering, block_methods, make_server
 from codeact_kernel.agent.trust import UntrustedWorkspace, remember
 
@@ -27,9 +28,11 @@ __all__ = [
     "AUDIT",
     "JOURNAL",
     "NOTEBOOK",
+    "OUTPUTS",
     "PROTOCOLS",
     "SETTLE",
     "Agent",
+    "Bookkeeping",
     "HookChain",
     "Hooks",
     "Options",
@@ -43,14 +46,15 @@ __all__ = [
     "answering",
     "approve_in_notebook",
     "block_methods",
-    "host_mask",
     "house",
     "load_settings",
     "make_gate",
+    "make_run_dir",
     "make_server",
     "open_past",
     "plan",
     "remember",
+    "told_in_notebook",
     "wanted_kernel",
     "write_prompt",
 ]

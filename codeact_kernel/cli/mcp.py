@@ -129,8 +129,8 @@ async def _opening(chosen: Choices) -> tuple[Open, str]:
     from codeact_kernel.mcpserver import open_session
 
     options = Options(**chosen.agent_fields() | {"person": None})
-    _, sandbox = await house(options, plan(options))
-    return partial(open_session, options), describe_sandbox(sandbox)
+    launch, sandbox = await house(options, plan(options))
+    return partial(open_session, options), describe_sandbox(sandbox, launch.provisioner)
 
 
 async def _until_stopped(serving: Coroutine[Any, Any, None], signals: Signals) -> None:

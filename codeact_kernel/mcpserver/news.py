@@ -69,6 +69,10 @@ class News:
         """Tell of a block to whoever asks, again."""
         self._attended.remove(id)
 
+    def is_attended(self, id: str | None) -> bool:  # noqa: A002
+        """Whether a block is left to a call."""
+        return id in self._attended
+
     @property
     def known(self) -> list[str]:
         """All blocks."""

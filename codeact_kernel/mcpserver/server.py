@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types as types
-from mcp.server import Server, ServerRequestContext
+from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
@@ -20,6 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 from codeact_kernel import __version__
 from codeact_kernel.errors import CodeactError, ToolError
 from codeact_kernel.mcpserver.answer import Answer
+from codeact_kernel.mcpserver.calling import Context, answered, can_ask
 from codeact_kernel.mcpserver.description import INSTRUCTIONS, TOOLS
 from codeact_kernel.mcpserver.session import Session
 from codeact_kernel.mcpserver.sessions import Sessions
@@ -29,8 +30,6 @@ BLOCKS = "codeact-kernel/blocks"
 """Under this key of an answer's `_meta` a program finds of which blocks it tells."""
 SESSION_HEADER = "mcp-session-id"
 _ONE = "the only client"
-
-Context = ServerRequestContext[Sessions, Any]
 
 
 def make_server(sessions: Sessions, *, http: bool = False) -> Server[Sessions]:
@@ -76,19 +75,20 @@ async def _discover(_: Context, __: types.RequestParams) -> types.DiscoverResult
     )
 
 
-async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-    async def progress(so_far: float, total: float, words: str) -> None:
-        await context.session.report_progress(so_far, total, words or None)
-
+async def _call_tool(
+    context: Context, params: types.CallToolRequestParams
+) -> types.CallToolResult | types.InputRequiredResult:
     client = context.session.client_params
     name = f"{client.client_info.name} {client.client_info.version}".strip() if client else ""
     key = _key(context)
     try:
         arguments = _checked(params.name, params.arguments or {})
-        session = await context.lifespan_context.get(key, name)
-        answer: Answer = await getattr(session, params.name)(progress, **arguments)
+        session = await context.lifespan_context.get(key, name, can_ask(context))
+        answer = await answered(session, context, params, arguments)
     except CodeactError as error:
         answer = Answer(error.message, failed=True)
+    if isinstance(answer, types.InputRequiredResult):
+        return answer
     images = [types.ImageContent(data=picture.data, mime_type=picture.mime) for picture in answer.pictures]
     return types.CallToolResult(
         content=[types.TextContent(text=answer.text), *images],

@@ -8,36 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
-from codeact_kernel.agent import SETTLE
+from codeact_kernel.agent import SETTLE, Bookkeeping
 from codeact_kernel.blocks import CodeBlock, Job
 from codeact_kernel.dialogue import reminder_report, shorten
 from codeact_kernel.errors import KernelDied, ToolError
-from codeact_kernel.events import Event, RunStarted, TurnStarted
-from codeact_kernel.masking import Mask
+from codeact_kernel.events import Event, TurnStarted
 from codeact_kernel.mcpserver.answer import Answer
+from codeact_kernel.mcpserver.asking import Asking
 from codeact_kernel.mcpserver.description import WAIT
 from codeact_kernel.mcpserver.news import News
 from codeact_kernel.mcpserver.saving import Saver
 from codeact_kernel.mcpserver.telling import Teller
+from codeact_kernel.mcpserver.waiting import Progress, Waiting
 from codeact_kernel.supervisor import Supervisor
 from codeact_kernel.supervisor.heartbeat import LONGEST, SLOWER
 from codeact_kernel.transcript import Transcript
 
-BEAT = 5.0
-"""Seconds between two reports of progress to a client that wants them."""
 SOON = 1.0
 """Seconds of a wait that mere output does not end, at first."""
 PATIENCE = 10.0
 """Seconds that a cancelled block may take: the supervisor's five, and what is left of its processes and threads."""
 ANSWER = 5.0
 """Seconds that the kernel may take to tell what its names hold."""
-
-Progress = Callable[[float, float, str], Awaitable[None]]
-"""Tells a client that waits: (seconds so far, seconds at most, words)."""
 
 
 class Place(Protocol):
@@ -62,49 +57,56 @@ class Session:
 
     Args:
         place: The kernel.
+        books: Keep what happens.
+        transcript: What they keep in memory.
         count: How many tokens a text is.
         limit: Tokens of one block's output in an answer.
         saver: Writes notebooks.
-        client: Who it is for, for the notebook.
+        asking: Asks the client's person.
         wall: The time in seconds since the epoch.
-        mask: Knows the secrets that no client is told.
     """
 
     def __init__(
         self,
         place: Place,
+        books: Bookkeeping,
+        transcript: Transcript,
         count: Callable[[str], int],
         limit: int,
         saver: Saver,
-        client: str = "",
+        asking: Asking,
         wall: Callable[[], float] = time.time,
-        mask: Mask | None = None,
     ) -> None:
-        self._mask = Mask() if mask is None else mask
-        self.transcript = Transcript()
         self.supervisor: Supervisor
+        self.asking = asking
+        self._books = books
+        self._transcript = transcript
         self._place = place
         self._count = count
         self._limit = limit
         self._saver = saver
-        self._client = client
         self._wall = wall
         self._news = News()
         self._teller = Teller(self._news, place, count, limit, wall)
         self._number = 0
         self._pace = SOON
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting = Waiting(self._words)
 
     def emit(self, event: Event) -> None:
-        """Take an event of the supervisor's or of a tool's (an `Observer`)."""
-        if not self.transcript.runs:
-            started = RunStarted(
-                "mcp", "Blocks run over MCP", self._client, "", self._wall(), self._place.description
-            )
-            self.transcript.apply(started)
-        self.transcript.apply(event)
-        self._news.take(event)
-        self._stir()
+        """Take an event of the supervisor's or of a tool's (an `Observer`).
+
+        Raises:
+            RecordError: If what it announces must not happen, because it cannot be audited.
+        """
+        for kept in self._books.take(event):
+            self._news.take(kept)
+        self._waiting.stir()
+
+    def break_off(self) -> bool:
+        """End what runs: it cannot be audited any more. Gives whether there is anything."""
+        for live in self.supervisor.live:
+            self.supervisor.cancel(live.id, "what is done cannot be audited")
+        return True
 
     def remind(self, text: str) -> None:
         """Let the client know something, with what it reads next.
@@ -113,7 +115,7 @@ class Session:
             text: What it shall know.
         """
         self._news.add(reminder_report(text))
-        self._stir()
+        self._waiting.stir()
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -134,23 +136,40 @@ class Session:
             wait: Seconds to wait. The block goes on after them.
             lane: "main" for code that has to run in the main thread.
         """
+        id_ = self.start(code, timeout, lane)
+        return await self.attend(progress, id_, wait)
+
+    def start(self, code: str, timeout: float | None = None, lane: Literal["main"] | None = None) -> str:
+        """Start a block; gives its id. The rest is as for `run_code`."""
         if not code.strip():
             raise ToolError("there is no code")
         if timeout is not None and timeout <= 0:
             raise ToolError("timeout is in seconds, above zero")
+        if self._books.unaudited is not None:
+            raise self._books.unaudited
         self._number += 1
         id_ = f"b{self._number}"
         self.emit(TurnStarted(self._number, self._wall()))
-        self._news.attend(id_)
+        self.supervisor.launch(Job(id_, CodeBlock(code, id_, timeout, lane=lane), self._number), self._number)
+        return id_
+
+    async def attend(self, progress: Progress, id: str, wait: float = WAIT) -> Answer:  # noqa: A002
+        """Wait for the end of a block that no other call tells of meanwhile; as for `run_code`."""
+        self._check([id])
+        self._news.attend(id)
         try:
-            self.supervisor.launch(
-                Job(id_, CodeBlock(code, id_, timeout, lane=lane), self._number), self._number
+            await self._waiting.until(
+                lambda: self._news.result(id) is not None,
+                wait,
+                progress,
+                [id],
+                asks=lambda: self.asking.is_carried(lambda about: about == id),
             )
-            await self._until(lambda: self._news.result(id_) is not None, wait, progress, [id_])
         finally:
-            self._news.leave(id_)
+            self._news.leave(id)
+            self.asking.look_again()
         self._pace = SOON
-        return self._answer([id_], advice="It runs on: wait, or cancel.")
+        return self._answer([id], advice="It runs on: wait, or cancel.")
 
     async def wait(self, progress: Progress, ids: list[str] | None = None, seconds: float = WAIT) -> Answer:
         """Wait until a block ends or prints.
@@ -178,7 +197,9 @@ class Session:
                 or (loop.time() >= heard and news.spoken(ids))
             )
 
-        await self._until(something, seconds, progress, ids, heard)
+        await self._waiting.until(
+            something, seconds, progress, ids, also=heard, asks=lambda: self.asking.is_carried(self.is_left)
+        )
         if self._news.ended(ids) or self._news.spoken(ids):
             await asyncio.sleep(SETTLE)
         mere = self._news.spoken(ids) and not self._news.ended(ids)
@@ -195,7 +216,7 @@ class Session:
         """
         self._check([id])
         self.supervisor.cancel(id, "you cancelled it")
-        await self._until(lambda: self._news.result(id) is not None, PATIENCE, progress, [id])
+        await self._waiting.until(lambda: self._news.result(id) is not None, PATIENCE, progress, [id])
         self._pace = SOON
         return self._answer([id])
 
@@ -216,7 +237,7 @@ class Session:
             raise ToolError("the kernel does not answer; a block holds it") from None
         width = max((len(variable["name"]) for variable in variables), default=0)
         lines = [_row(variable, width) for variable in variables] or ["There are no names yet."]
-        text = shorten(self._mask.text("\n".join(lines)), self._limit, self._count, "print(dir())")
+        text = shorten(self._books.mask.text("\n".join(lines)), self._limit, self._count, "print(dir())")
         return self._answer([], [text])
 
     async def restart(self, progress: Progress) -> Answer:
@@ -227,7 +248,7 @@ class Session:
         """
         before = self._news.running([live.id for live in self.supervisor.live])
         gone = await self._place.restart("was restarted, because you asked for it")
-        await self._until(lambda: not self._news.running(before), PATIENCE, progress, before)
+        await self._waiting.until(lambda: not self._news.running(before), PATIENCE, progress, before)
         self._pace = SOON
         names = KernelDied("", lost=gone).loss
         return self._answer([], [f"A fresh kernel: {self._place.description}.{names}"])
@@ -240,8 +261,12 @@ class Session:
             path: Where, in the workspace.
         """
         del progress
-        where = await self._saver.save(self.transcript, path)
+        where = await self._saver.save(self._transcript, path)
         return self._answer([], [f"Written: {where}, {self._number} blocks."])
+
+    def is_left(self, id: str | None) -> bool:  # noqa: A002
+        """Whether no call attends to a block: what is asked about it goes out with a `wait`."""
+        return not self._news.is_attended(id)
 
     # -- what calls have in common -----------------------------------------------------------------------
 
@@ -258,36 +283,6 @@ class Session:
     def _told_of_death(self, died: KernelDied | None) -> None:
         if died is not None:
             self.remind(f"This is a fresh kernel, because {died.message}.{died.loss}")
-
-    def _stir(self) -> None:
-        for waiting in self._waiting:
-            waiting.set()
-
-    async def _until(
-        self,
-        is_so: Callable[[], bool],
-        seconds: float,
-        progress: Progress,
-        ids: Iterable[str] | None,
-        also: float = 0.0,
-    ) -> None:
-        """Wait until something is so, or for a time; look again at a moment `also`, in the loop's time."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        end, beat = began + max(0.0, seconds), began + BEAT
-        stirred = asyncio.Event()
-        self._waiting.add(stirred)
-        try:
-            while not is_so() and (now := loop.time()) < end:
-                stirred.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(min(end, beat, also if also > now else end)):
-                        await stirred.wait()
-                if loop.time() >= beat:
-                    beat = loop.time() + BEAT
-                    await progress(loop.time() - began, seconds, self._words(ids))
-        finally:
-            self._waiting.discard(stirred)
 
     def _words(self, ids: Iterable[str] | None) -> str:
         """What a person may see while the client waits."""

@@ -17,8 +17,8 @@ from codeact_kernel.mcpserver.session import Session
 
 log = logging.getLogger(__name__)
 
-Open = Callable[[str], AbstractAsyncContextManager[Session]]
-"""Opens a session for a client of a name."""
+Open = Callable[[str, bool], AbstractAsyncContextManager[Session]]
+"""Opens a session for a client of a name, which can ask its person something or not."""
 
 
 class Sessions:
@@ -53,12 +53,13 @@ class Sessions:
         if cancelled is not None:
             raise cancelled
 
-    async def get(self, key: str, client: str = "") -> Session:
+    async def get(self, key: str, client: str = "", asks: bool = False) -> Session:
         """Give a client's session; the first time it is opened.
 
         Args:
             key: Whose.
             client: What the client calls itself.
+            asks: Whether it can ask its person something.
 
         Raises:
             CodeactError: If it cannot be opened; the next call tries again.
@@ -68,7 +69,7 @@ class Sessions:
             self.end(key, "something in this server has failed")
             kept = None
         if kept is None:
-            kept = self._kept[key] = _Kept(self._open(client))
+            kept = self._kept[key] = _Kept(self._open(client, asks))
         session = await asyncio.shield(kept.session)
         why = self._why.pop(key, None)
         if why is not None:

@@ -6,9 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from codeact_kernel.agent import Bookkeeping
 from codeact_kernel.blocks import CodeBlock
+from codeact_kernel.events import RunStarted
+from codeact_kernel.policy import Doors, Gate
 from codeact_kernel.supervisor import Supervisor
 from codeact_kernel.testing import FakeRunner, wall
+from codeact_kernel.transcript import Transcript
 
 
 class FakePlace:
@@ -46,22 +50,40 @@ class Stage:
         self.runner = FakeRunner()
         self.place = FakePlace()
         self.limit = 2000
+        self.mode = "auto"
         self.opened = []
         self.closed = []
         self.refusal = None
 
     @asynccontextmanager
-    async def open_session(self, client):
+    async def open_session(self, client, asks=False):
+        from codeact_kernel.mcpserver.asking import Asking
         from codeact_kernel.mcpserver.saving import Saver
         from codeact_kernel.mcpserver.session import Session
 
         if self.refusal is not None:
             raise self.refusal
         self.opened.append(client)
+        transcript = Transcript()
+        books = Bookkeeping(transcript, lambda error: None, lambda: session.break_off())
+        books.audit.leave()
+        asking = Asking(books.mask)
         session = Session(
-            self.place, lambda text: len(text.split()), self.limit, Saver(self.folder), client, wall
+            self.place,
+            books,
+            transcript,
+            lambda text: len(text.split()),
+            self.limit,
+            Saver(self.folder),
+            asking,
+            wall,
         )
-        async with Supervisor({CodeBlock: self.runner}, session.emit, wall=wall) as session.supervisor:
+        session.emit(RunStarted("mcp", "Blocks run over MCP", client, "", wall()))
+        gate = Gate(self.folder, self.mode, approver=asking if asks else None)
+        admit = Doors(gate, "the client", session.emit).block
+        async with Supervisor(
+            {CodeBlock: self.runner}, session.emit, wall=wall, admit=admit
+        ) as session.supervisor:
             yield session
         self.closed.append(client)
 

@@ -19,13 +19,14 @@ PATIENCE = 30.0
 
 
 @asynccontextmanager
-async def served(folder, *options, mode="auto", caller):
+async def served(folder, *options, mode="auto", caller, **of_client):
     """A client of a server on stdio."""
     env = {"XDG_CONFIG_HOME": str(folder / "none"), "MY_KEY": "secret"}
+    env["CODEACT_DATA_DIR"] = os.environ["CODEACT_DATA_DIR"]
     parameters = StdioServerParameters(
         command=sys.executable, args=[*COMMAND, "--workspace", str(folder), *options], env=env
     )
-    async with asyncio.timeout(120), Client(parameters, mode=mode) as client:
+    async with asyncio.timeout(120), Client(parameters, mode=mode, **of_client) as client:
         yield caller(client)
 
 

@@ -252,3 +252,41 @@ def test_a_client_that_breaks_off_while_it_is_answered_ends_the_server_well(raw)
 def test_a_line_that_is_no_json_ends_nothing(raw):
     raw.process.stdin.write(b"hello\n\xff\xfe\n\n[1, 2\n")
     assert "2" in raw.call("run_code", code="print(1 + 1)")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_person_is_asked_and_the_session_has_an_audit_like_a_run(tmp_path, caller, mode):
+    from mcp_types import ElicitResult
+
+    forms = []
+
+    async def person(context, params):
+        forms.append(params.message)
+        said = {"decision": "yes"} if len(forms) == 1 else {"decision": "no", "reason": "enough"}
+        return ElicitResult(action="accept", content=said)
+
+    served_to = served(tmp_path, "--approve", "ask", mode=mode, caller=caller, elicitation_callback=person)
+    async with served_to as call:
+        assert "\n2\n" in await call("run_code", code="print(1 + 1)")
+        assert "enough" in await call("run_code", code="print('no')")
+    (run,) = (tmp_path / ".codeact" / "runs").iterdir()
+    assert "mcp" in run.name
+    said = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "codeact_kernel.cli", "audit", "verify", str(run)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    lines = [json.loads(line) for line in (run / "audit.jsonl").read_text().splitlines()]
+    told = [
+        (line["block_id"], line["allowed"], line["by"]) for line in lines if line.get("event") == "Decided"
+    ]
+    assert told == [("b1", True, "person"), ("b2", False, "person")]
+    assert [line["event"] for line in lines][-2:] == ["RunEnded", "AuditEnded"]
+    notebook = nbformat.read(run / "run.ipynb", 4)
+    assert [cell.source for cell in notebook.cells if cell.cell_type == "code"] == [
+        "print(1 + 1)",
+        "print('no')",
+    ]
