@@ -92,8 +92,7 @@ async def open_session(options: Options, client: str, asks: bool = False) -> Asy
         KernelError: If the kernel does not start.
         RecordError: If what is done cannot be audited, and has to be.
     """
-    transcript = Transcript()
-    books = Bookkeeping(transcript, _not_kept, lambda: session.break_off())
+    books = Bookkeeping(Transcript(), _not_kept, lambda: session.break_off())
     wanted, asking = plan(options, mask=books.mask), Asking(books.mask)
     if options.approver is None and asks:
         options = replace(options, approver=asking)
@@ -119,7 +118,7 @@ async def open_session(options: Options, client: str, asks: bool = False) -> Asy
     )
     kernel.on_death = lambda death: emit(KernelEnded(death.message, death.returncode, time.time()))
     kernel.on_reached = lambda host, port, why: emit(HostReached(host, port, why, time.time()))
-    session = _session(kernel, books, transcript, wanted, asking)
+    session = _session(kernel, books, wanted, asking)
     async with AsyncExitStack() as stack:
         stack.callback(workshop.close)
         for of_set in wanted.sets:
@@ -143,12 +142,10 @@ async def open_session(options: Options, client: str, asks: bool = False) -> Asy
         yield session
 
 
-def _session(
-    kernel: Kernel, books: Bookkeeping, transcript: Transcript, wanted: Plan, asking: Asking
-) -> Session:
+def _session(kernel: Kernel, books: Bookkeeping, wanted: Plan, asking: Asking) -> Session:
     count = Counter("", ENCODING, models_dir() / VOCABULARY_FOLDER).count
     saver = Saver(wanted.workspace)
-    return Session(kernel, books, transcript, count, wanted.settings.result_tokens, saver, asking)
+    return Session(kernel, books, count, wanted.settings.result_tokens, saver, asking)
 
 
 async def _open_books(

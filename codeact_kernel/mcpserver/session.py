@@ -58,7 +58,6 @@ class Session:
     Args:
         place: The kernel.
         books: Keep what happens.
-        transcript: What they keep in memory.
         count: How many tokens a text is.
         limit: Tokens of one block's output in an answer.
         saver: Writes notebooks.
@@ -70,7 +69,6 @@ class Session:
         self,
         place: Place,
         books: Bookkeeping,
-        transcript: Transcript,
         count: Callable[[str], int],
         limit: int,
         saver: Saver,
@@ -80,7 +78,8 @@ class Session:
         self.supervisor: Supervisor
         self.asking = asking
         self._books = books
-        self._transcript = transcript
+        self._transcript = Transcript()
+        """All of it, for notebooks that the client wants: the record's lets go of what it has written."""
         self._place = place
         self._count = count
         self._limit = limit
@@ -99,6 +98,7 @@ class Session:
             RecordError: If what it announces must not happen, because it cannot be audited.
         """
         for kept in self._books.take(event):
+            self._transcript.apply(kept)
             self._news.take(kept)
         self._waiting.stir()
 

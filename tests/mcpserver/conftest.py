@@ -64,14 +64,12 @@ class Stage:
         if self.refusal is not None:
             raise self.refusal
         self.opened.append(client)
-        transcript = Transcript()
-        books = Bookkeeping(transcript, lambda error: None, lambda: session.break_off())
+        books = Bookkeeping(Transcript(), lambda error: None, lambda: session.break_off())
         books.audit.leave()
         asking = Asking(books.mask)
         session = Session(
             self.place,
             books,
-            transcript,
             lambda text: len(text.split()),
             self.limit,
             Saver(self.folder),
