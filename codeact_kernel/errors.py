@@ -184,7 +184,7 @@ class LimitReached(CodeactError):
 
     Args:
         message: One line for a person.
-        limit: The name of the limit: "turns", "time", "tokens", "cost".
+        limit: The name of the limit: "turns", "seconds", "tokens", "cost".
         allowed: What was allowed, in the limit's own unit (turns, seconds, tokens, US dollars).
     """
 

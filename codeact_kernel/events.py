@@ -329,6 +329,24 @@ class ModelUsed:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What the run has used so far, all its agents together."""
+
+    usage: Usage = field(default_factory=Usage)
+    turns: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that whoever watches the run should know."""
+
+    about: Literal["overrun", "fallback"]
+    """A reply was longer than its budget; another model answers, or the first one again."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Audited:
     """How far the audit goes: kept with the journal and the notebook, so that a cut audit is found out."""
 
@@ -374,6 +392,8 @@ Event = (
     | ApprovalAsked
     | Decided
     | ModelUsed
+    | Spent
+    | Notice
     | Audited
     | RunEnded
 )

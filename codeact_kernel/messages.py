@@ -79,7 +79,7 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What calls to a model used. Adding two adds each figure."""
+    """What calls to a model used. Adding two adds each figure, and so does taking away."""
 
     input_tokens: int = 0
     """Tokens of the prompts, cached ones included."""
@@ -103,6 +103,17 @@ class Usage:
             self.calls + other.calls,
             cost,
             self.estimated or other.estimated,
+        )
+
+    def __sub__(self, other: Usage) -> Usage:
+        cost = None if self.cost is None or other.cost is None else self.cost - other.cost
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.cached_tokens - other.cached_tokens,
+            self.output_tokens - other.output_tokens,
+            self.calls - other.calls,
+            cost,
+            self.estimated,
         )
 
     @property

@@ -360,6 +360,12 @@ def open_plain(path: Path, *, follow: bool = True) -> BinaryIO:
     raise OSError(errno.EINVAL, "it is no plain file", str(path))
 
 
+def as_typed(path: Path) -> str:
+    """A path as a person would type it: from the current folder where it lies below that."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative
+
+
 def write_all(fd: int, data: bytes) -> None:
     """Write all of it, however little is taken at once.
 

@@ -29,6 +29,7 @@ from codeact_kernel.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    Spent,
     StopReason,
     TurnStarted,
 )
@@ -93,6 +94,8 @@ class RunRecord:
     resumed: list[RunResumed] = field(default_factory=list)
     """Each time that it went on after it had stopped."""
     end: RunEnded | None = None
+    spent: Spent = field(default_factory=Spent)
+    """What it has used so far with all below it; a root's only."""
 
     @property
     def now(self) -> RunStarted | RunResumed:
@@ -190,6 +193,8 @@ class Transcript:
                 self.usage += event.result.outcome.usage
             case ModelUsed():
                 self.usage += event.usage
+            case Spent():
+                self.runs[-1].spent = event
             case Audited():
                 self.audit = event
             case _:

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +20,8 @@ from codeact_kernel.agent.bookkeeping import Bookkeeping
 from codeact_kernel.agent.hooks import Refused
 from codeact_kernel.agent.inbox import Inbox, Note
 from codeact_kernel.agent.kin import Kin
-from codeact_kernel.agent.loop import Limits, Loop
+from codeact_kernel.agent.limiting import how_to_go_on, spent_before, with_chosen
+from codeact_kernel.agent.loop import Loop
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.past import Past, open_past
 from codeact_kernel.agent.recording import OUTPUTS
@@ -40,9 +41,10 @@ from codeact_kernel.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    Spent,
     StopReason,
 )
-from codeact_kernel.messages import Usage
+from codeact_kernel.policy import Budget, Limits
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import LiveBlock
 from codeact_kernel.transcript import Transcript
@@ -118,13 +120,23 @@ class Agent(Options):
                 self._past.close()
             await self._books.aclose()
 
-    async def run(self, task: str, *, max_turns: int | None = None, max_time: float | None = None) -> Run:
+    async def run(
+        self,
+        task: str,
+        *,
+        max_turns: int | None = None,
+        max_time: str | float | None = None,
+        max_tokens: str | int | None = None,
+        max_cost: float | None = None,
+    ) -> Run:
         """Work on a task until it is answered, stopped, or out of what it may use.
 
         Args:
             task: The task.
-            max_turns: Replies that it may take; None takes the settings'.
-            max_time: Seconds that it may take; None takes the settings'.
+            max_turns: Replies that it may take; as the others, with all sub-agents, and None takes the agent's field.
+            max_time: How long it may take: "2h", or seconds.
+            max_tokens: Tokens that it may use: "200k", or a number.
+            max_cost: What it may cost, in US dollars.
 
         Returns:
             What came of it. A limit or a stop is no exception: see `Run.stop`.
@@ -135,9 +147,10 @@ class Agent(Options):
         self._check_free()
         resumed = self._past is not None
         await self._take_past()
-        limits = self._limits(max_turns, max_time)
+        limits = with_chosen(self._entered.limits, max_turns, max_time, max_tokens, max_cost)
         await self._begin(task, limits)
-        return await self._work(lambda loop: loop.run(task, limits, hears=resumed))
+        budget = self._budget(limits)
+        return await self._work(lambda loop: loop.run(task, budget, hears=resumed), budget)
 
     @classmethod
     def resume(
@@ -171,12 +184,21 @@ class Agent(Options):
         agent._books = Bookkeeping(agent.transcript, agent._record_failed, agent._break_off)
         return agent
 
-    async def go_on(self, *, max_turns: int | None = None, max_time: float | None = None) -> Run:
+    async def go_on(
+        self,
+        *,
+        max_turns: int | None = None,
+        max_time: str | float | None = None,
+        max_tokens: str | int | None = None,
+        max_cost: float | None = None,
+    ) -> Run:
         """Go on with the run that was resumed: with its next turn, or with what is left of its last.
 
         Args:
-            max_turns: Replies that the run may take, those of before included; None for what it had.
-            max_time: Seconds that it may take, those of before included; None for what it had.
+            max_turns: Replies that the run may take, those of before included; as the others, None for what it had.
+            max_time: As in `run`, all that it has taken before included.
+            max_tokens: As `max_time`.
+            max_cost: As `max_time`.
 
         Returns:
             What came of it, as from `run`.
@@ -189,11 +211,14 @@ class Agent(Options):
         past = self._past
         if past is None or self.transcript.runs[-1].stop == "answered":
             raise ConfigError("there is nothing to go on with: give it a further task")
-        limits = self._limits(max_turns, max_time, past)
+        limits = with_chosen(self._entered.limits, max_turns, max_time, max_tokens, max_cost)
         await self._take_past(limits)
-        return await self._work(lambda loop: loop.go_on(past.remains.unanswered, limits))
+        budget = self._budget(limits, spent_before(past))
+        return await self._work(lambda loop: loop.go_on(past.remains.unanswered, budget), budget)
 
-    async def _work(self, begin: Callable[[Loop], Coroutine[Any, Any, tuple[str, Any]]]) -> Run:
+    async def _work(
+        self, begin: Callable[[Loop], Coroutine[Any, Any, tuple[str, Any]]], budget: Budget
+    ) -> Run:
         """Let the loop work on the last run, to its end."""
         self._stopping = False
         record, began = self.transcript.runs[-1], time.time()
@@ -207,7 +232,8 @@ class Agent(Options):
             answer = self._books.mask.text(answer)
             stop = "answered"
         except LimitReached as limit:
-            stop, message = "limit", limit.message
+            stop = "limit"
+            message = limit.message if self._kin else how_to_go_on(limit, self.record)
         except asyncio.CancelledError:
             if (unaudited := self._books.unaudited) is not None:
                 message = unaudited.message
@@ -225,8 +251,9 @@ class Agent(Options):
             self._running = None
             self.release()
             await self._settle()
-            usage = _less(self.transcript.usage, record.before)
-            ended = RunEnded(stop, answer, usage, len(record.turns), time.time(), message)
+            # A root's is that of all: also of what was broken off, and of sub-agents that were ended.
+            usage = self.transcript.usage - record.before if self._kin else budget.spent.usage
+            ended = RunEnded(stop, answer, usage, record.turn_count, time.time(), message)
             self._emit(ended)
         return Run(
             record.start.run_id,
@@ -376,19 +403,6 @@ class Agent(Options):
         if self._entered and self._running is not None:
             raise RuntimeError("this agent works on a task already; steer it, or use another agent")
 
-    def _limits(self, turns: int | None, seconds: float | None, past: Past | None = None) -> Limits:
-        """The limits of a run: those that are given, else those that it had, else the settings'."""
-        settings = self._entered.settings
-        if past is None:
-            return Limits(turns or settings.max_turns, seconds or settings.max_time)
-        run, had = past.transcript.runs[-1], past.now.options.get("limits", {})
-        return Limits(
-            turns or had.get("turns"),
-            seconds or had.get("seconds"),
-            sum(turn.reply is not None for turn in run.turns),
-            past.remains.worked,
-        )
-
     async def _begin(self, task: str, limits: Limits) -> None:
         parts = self._entered
         if self._books.folder is None and self.run_dir is not False:
@@ -412,7 +426,7 @@ class Agent(Options):
             parts.mode,
             parts.sandbox,
             parts.about_sandbox,
-            parts.remembered | {"limits": {"turns": limits.turns, "seconds": limits.seconds}},
+            parts.remembered | {"limits": asdict(limits)},
         )
 
     async def _take_past(self, limits: Limits | None = None) -> None:
@@ -436,14 +450,24 @@ class Agent(Options):
             )
             take_up(past.transcript, past.remains, past.folder.path, self._emit, self._inbox)
         if limits is None and run.end is None:
-            usage = _less(self.transcript.usage, run.before)
+            usage = self.transcript.usage - run.before
             self._emit(
-                RunEnded("cancelled", None, usage, len(run.turns), time.time(), "another task was begun")
+                RunEnded("cancelled", None, usage, run.turn_count, time.time(), "another task was begun")
             )
         restored = await restore(parts.kernel, past.folder.path, past.remains.names)
         text = told(run, past.remains, restored, time.time())
         if text and not (limits is not None and past.remains.has_answer and not self._inbox):
             self._inbox.put(reminder_report(text))
+
+    def _budget(self, limits: Limits, spent: Spent | None = None) -> Budget:
+        """The budget of a run: a new one for a root's, for others that of their tree."""
+        parts = self._entered
+        tree = parts.kin.tree
+        if self._kin is None:
+            clock = asyncio.get_running_loop().time
+            warn_at = parts.settings.limit_reminder
+            tree.budget = Budget(limits, spent, warn_at=warn_at, tell=self._emit, clock=clock)
+        return tree.budget
 
     async def _open_record(self, task: str) -> None:
         parts = self._entered
@@ -510,15 +534,3 @@ def _spawn(options: Options, kin: Kin) -> Agent:
     agent._kin = kin
     agent._books = Bookkeeping(agent.transcript, agent._record_failed, agent._break_off, kin)
     return agent
-
-
-def _less(usage: Usage, before: Usage) -> Usage:
-    cost = None if usage.cost is None or before.cost is None else usage.cost - before.cost
-    return replace(
-        usage,
-        input_tokens=usage.input_tokens - before.input_tokens,
-        cached_tokens=usage.cached_tokens - before.cached_tokens,
-        output_tokens=usage.output_tokens - before.output_tokens,
-        calls=usage.calls - before.calls,
-        cost=cost,
-    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.launcher import Launcher
+from codeact_kernel.agent.spending import closing
 from codeact_kernel.blocks import AgentBlock, Cancel, CodeBlock, Fault, Part, Prose
 from codeact_kernel.events import Drafted, Event, ModelUsed, Reply, ReplyDelta
 from codeact_kernel.messages import CallPiece, EndPiece, Message, ModelRequest, TextPiece, Usage
@@ -101,6 +102,7 @@ class Asker:
 
         Raises:
             ModelError: If the model cannot be asked.
+            LimitReached: If the budget does not pay for it.
             Refused: If a hook refuses the call.
         """
         draft = _Draft(runs, began=self._wall())
@@ -121,22 +123,23 @@ class Asker:
         return draft.reply(reader, turn, self._wall())
 
     async def _stream(self, request: ModelRequest, reader: ReplyReader, draft: _Draft, turn: int) -> None:
-        async for piece in self._model.stream(request):
-            match piece:
-                case TextPiece():
-                    draft.received += piece.text
-                    if draft.runs:
-                        self._emit(ReplyDelta(turn, piece.text))
-                    # By lines: a block's draft holds nothing of the next one, which has not been launched.
-                    for line in piece.text.splitlines(keepends=True):
-                        await self._take(reader.feed(line), reader, draft, turn)
-                case CallPiece():
-                    await self._take(reader.feed(piece), reader, draft, turn)
-                case EndPiece():
-                    draft.usage += piece.usage
-                    draft.finish = piece.finish
-                case _:
-                    pass
+        async with closing(self._model.stream(request)) as pieces:
+            async for piece in pieces:
+                match piece:
+                    case TextPiece():
+                        draft.received += piece.text
+                        if draft.runs:
+                            self._emit(ReplyDelta(turn, piece.text))
+                        # By lines: a block's draft holds nothing of the next one, which has not been launched.
+                        for line in piece.text.splitlines(keepends=True):
+                            await self._take(reader.feed(line), reader, draft, turn)
+                    case CallPiece():
+                        await self._take(reader.feed(piece), reader, draft, turn)
+                    case EndPiece():
+                        draft.usage += piece.usage
+                        draft.finish = piece.finish
+                    case _:
+                        pass
         await self._take(reader.finish(draft.finish), reader, draft, turn)
 
     async def _take(

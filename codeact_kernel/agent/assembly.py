@@ -23,6 +23,7 @@ from codeact_kernel.agent.housing import house
 from codeact_kernel.agent.inbox import Inbox
 from codeact_kernel.agent.kin import Kin, Tree
 from codeact_kernel.agent.launcher import Launcher
+from codeact_kernel.agent.limiting import budget_for_code
 from codeact_kernel.agent.loop import Loop
 from codeact_kernel.agent.models import Models
 from codeact_kernel.agent.options import Options
@@ -31,13 +32,13 @@ from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.remembering import remembered
 from codeact_kernel.agent.rundir import make_runs
 from codeact_kernel.agent.seeing import open_vision
-from codeact_kernel.agent.serving import answering, make_server, own_methods
+from codeact_kernel.agent.serving import answering, in_the_loop, make_server, own_methods
+from codeact_kernel.agent.spending import counter_of
 from codeact_kernel.agent.subagents import Subagents
 from codeact_kernel.agent.survey import Survey
 from codeact_kernel.agent.workspace import seed_files
 from codeact_kernel.allowance import ANY_HOST, Allowance
 from codeact_kernel.blocks import AgentBlock, CodeBlock
-from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import Event, HostReached, KernelEnded
@@ -54,10 +55,7 @@ from codeact_kernel.kernels import (
     sandbox_for_model,
 )
 from codeact_kernel.masking import Mask
-from codeact_kernel.model import ModelSettings
-from codeact_kernel.model.catalogue import VOCABULARY_FOLDER
-from codeact_kernel.model.weights import models_dir
-from codeact_kernel.policy import Audit, Doors
+from codeact_kernel.policy import Audit, Doors, Limits
 from codeact_kernel.protocols import Model, Runner
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import Supervisor, SupervisorSettings
@@ -94,7 +92,10 @@ class Relations:
 class Parts:
     """An agent's parts."""
 
+    kin: Kin
     settings: Settings
+    limits: Limits
+    """What each run may use."""
     workspace: Path
     model: Model
     kernel: Kernel
@@ -146,7 +147,7 @@ async def assemble(
     if kin.depth == 0:  # the others' are the root's
         for of_set in wanted.sets:
             stack.push_async_callback(of_set.aclose)
-    models = Models(options, settings, emit, mask)
+    models = Models(options, settings, emit, mask, lambda: kin.tree.budget)
     model, model_settings = models.model, models.settings
     stack.push_async_callback(models.aclose)
     vision, seer = open_vision(options, wanted.blind, models, emit)
@@ -197,7 +198,7 @@ async def assemble(
         transcript,
         talk,
         system,
-        _counter(model, model_settings),
+        counter_of(model, model_settings),
         window=lambda: model.window,
         threshold=settings.reminder_tokens,
         survey=Survey(supervisor, kernel, wanted.workspace, lambda: _path(relations.folder())),
@@ -229,8 +230,11 @@ async def assemble(
     kin.tree.homes[kin.number] = delegation
     stack.callback(kin.tree.homes.pop, kin.number)
     methods |= delegation.methods | own_methods(supervisor, kernel, context, history)
+    methods["self.budget"] = in_the_loop(lambda: budget_for_code(kin.tree))
     return Parts(
+        kin,
         settings,
+        wanted.limits,
         wanted.workspace,
         model,
         kernel,
@@ -247,11 +251,6 @@ async def assemble(
 
 def _path(folder: Folder | None) -> Path | None:
     return None if folder is None else folder.path
-
-
-def _counter(model: Model, settings: ModelSettings | None) -> Counter:
-    encoding = settings.encoding if settings else None
-    return Counter(model.name, encoding, models_dir() / VOCABULARY_FOLDER)
 
 
 def wanted_kernel(options: Options, wanted: Plan, sandbox: Sandbox | None) -> KernelSettings:

@@ -7,8 +7,9 @@ out: `Settings`. Every key is checked; a wrong one is an error that names the fi
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from codeact_kernel.approval import MODES
 from codeact_kernel.blocks import parse_duration
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.policy import Rules, read_rules
-from codeact_kernel.sizes import parse_size
+from codeact_kernel.sizes import parse_count, parse_size
 from codeact_kernel.tools.builtin.searchapi import SearchApi
 
 FILE_NAME = "codeact.toml"
@@ -43,7 +44,14 @@ class Settings:
     result_tokens: int = 2_000
     """The most that the model reads of one result."""
     max_turns: int | None = None
+    """Replies in a run, of all its agents together; as the three after it, None for no limit."""
     max_time: float | None = None
+    max_tokens: int | None = None
+    """Tokens of prompts and replies."""
+    max_cost: float | None = None
+    """US dollars."""
+    limit_reminder: float = 0.8
+    """Share of these limits from which each model is told what is left."""
     mcp: str | None = None
     """A file with `mcpServers`, in the workspace."""
     max_calls: int | None = None
@@ -110,6 +118,9 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "result_tokens": (int, "a whole number"),
     "max_turns": (int, "a whole number"),
     "max_time": ((str, int, float), 'a duration such as "2h"'),
+    "max_tokens": ((str, int), 'a number of tokens such as "200k"'),
+    "max_cost": ((int, float), "an amount of US dollars"),
+    "limit_reminder": ((int, float), "a share such as 0.8"),
     "mcp": (str, "the path of a file"),
     "max_calls": (int, "a whole number"),
     "max_calls_per_agent": (int, "a whole number"),
@@ -206,7 +217,9 @@ def _value(path: Path, key: str, value: Any) -> Any:
     if key == "checkpoint_size" and value == 0:
         return 0
     if key in ("checkpoint_size", "max_memory", "max_result", "max_file", "max_growth"):
-        return _size(path, key, value)
+        return _read_as(parse_size, path, key, value)
+    if key == "max_tokens":
+        return _read_as(parse_count, path, key, value)
     if isinstance(value, list):
         if not all(isinstance(item, str) for item in value):
             raise ConfigError(f"{path}: {key} takes {words}")
@@ -220,13 +233,20 @@ def _value(path: Path, key: str, value: Any) -> Any:
     limits = value.values() if key == "tool_limits" and isinstance(value, dict) else ()
     if not all(type(limit) is int and limit >= 0 for limit in limits):
         raise ConfigError(f"{path}: tool_limits takes {words}")
-    if type(value) is int and value <= 0 and key not in _FROM_ZERO:
-        raise ConfigError(f"{path}: {key} must be above zero")
+    if isinstance(value, int | float) and type(value) is not bool and key not in _FROM_ZERO:
+        _check_bounds(path, key, value)
     if key == "protocol" and value not in PROTOCOLS:
         raise ConfigError(f"{path}: protocol is {value!r}; it is one of {', '.join(PROTOCOLS)}")
     if key == "audit" and value not in AUDITS:
         raise ConfigError(f"{path}: audit is {value!r}; it is one of {', '.join(AUDITS)}")
     return value
+
+
+def _check_bounds(path: Path, key: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ConfigError(f"{path}: {key} must be above zero")
+    if key == "limit_reminder" and value > 1:
+        raise ConfigError(f"{path}: limit_reminder is a share, 1 at most")
 
 
 def _search(path: Path, value: Any) -> Any:
@@ -246,8 +266,8 @@ def _duration(path: Path, key: str, value: Any) -> float | None:
         raise ConfigError(f"{path}: {key}: {error}") from error
 
 
-def _size(path: Path, key: str, value: Any) -> int:
+def _read_as(parse: Callable[[str], int], path: Path, key: str, value: Any) -> int:
     try:
-        return parse_size(str(value))
+        return parse(str(value))
     except ValueError as error:
         raise ConfigError(f"{path}: {key}: {error}") from error

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from codeact_kernel.allowance import Allowance
 from codeact_kernel.kernels import KernelSource, Launch, Sandbox, Workshop, make_folder, remove_folder
 from codeact_kernel.masking import Mask
-from codeact_kernel.policy import Audit, Gate
+from codeact_kernel.policy import Audit, Budget, Gate
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.tools import CallCount
 
@@ -60,6 +60,8 @@ class Tree:
         mask: Mask,
         audit: Audit,
     ) -> None:
+        self.budget = Budget()
+        """Of the root's run that goes on; each has one of its own."""
         self.gate = gate
         self.mask = mask
         self.audit = audit
@@ -69,8 +71,9 @@ class Tree:
         self.sandbox = sandbox
         self.workshop = Workshop(sandbox)
         """Where programs run that tools start for blocks."""
-        self._max_agents = max_agents
-        self._alive = 0
+        self.max_agents = max_agents
+        self.alive = 0
+        """Sub-agents that are alive."""
         self._numbers = itertools.count(1)
         self._folder: Path | None = None
         self._promised: set[tuple[int, int]] = set()
@@ -101,16 +104,16 @@ class Tree:
                 f"sub-agents go {self.max_depth} level{'s' * (self.max_depth != 1)} deep here, and this would be one "
                 "more: do that work in blocks of your own"
             )
-        if self._alive >= self._max_agents:
+        if self.alive >= self.max_agents:
             raise NoPlace(
-                f"{self._alive} sub-agents are alive, and no more may be: wait until some have ended, or start fewer "
+                f"{self.alive} sub-agents are alive, and no more may be: wait until some have ended, or start fewer "
                 "at once (an asyncio.Semaphore round self.run_agent)"
             )
-        self._alive += 1
+        self.alive += 1
         try:
             yield
         finally:
-            self._alive -= 1
+            self.alive -= 1
 
     def parcel(self, maker: Kin) -> str:
         """A path for values on their way from one kernel to another, where only the host can reach them.

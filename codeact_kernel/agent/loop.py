@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from codeact_kernel.agent.answer import TRIES, AnswerType
@@ -25,6 +24,7 @@ from codeact_kernel.dialogue import (
     held_report,
     note_report,
     observation,
+    reminder_report,
     result_report,
     running_report,
 )
@@ -41,21 +41,11 @@ from codeact_kernel.events import (
     Task,
     TurnStarted,
 )
+from codeact_kernel.policy import Budget
 from codeact_kernel.supervisor import Supervisor
 
 EMPTY_REPLIES = 3
 """Replies in a row with nothing in them, after which the run is given up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one run may use."""
-
-    turns: int | None = None
-    seconds: float | None = None
-    turns_before: int = 0
-    """What the run has used of them in earlier processes."""
-    seconds_before: float = 0.0
 
 
 class Loop:
@@ -105,15 +95,18 @@ class Loop:
         self._compactor = Compactor(asker, context)
         self._wall = wall
         self._turn = turn
+        self._budget = Budget()
+        self._told: set[str] = set()
+        """The limits of this run of which the model knows that they are near."""
         self._beaten: list[str] = []
         """The blocks whose heartbeats are all that the model was woken by."""
 
-    async def run(self, task: str, limits: Limits, *, hears: bool = False) -> tuple[str, Any]:
+    async def run(self, task: str, budget: Budget, *, hears: bool = False) -> tuple[str, Any]:
         """Work on a task until it is answered.
 
         Args:
             task: The task.
-            limits: What it may use.
+            budget: What the run may use, this agent and all others of its tree together.
             hears: Whether what lies in the inbox is told with the task.
 
         Returns:
@@ -124,15 +117,15 @@ class Loop:
             ModelError: If the model cannot be asked.
             Refused: If a hook refused a call to the model.
         """
-        await self._take_in(Task(self._context.fit(task, self._handle("self.history.task"))))
-        return await self._within(limits, None, hears)
+        entry = Task(self._context.fit(task, self._handle("self.history.task")))
+        return await self._within(budget, None, hears, entry)
 
-    async def go_on(self, last: Reply | None, limits: Limits) -> tuple[str, Any]:
+    async def go_on(self, last: Reply | None, budget: Budget) -> tuple[str, Any]:
         """Go on with a run that an earlier process has begun.
 
         Args:
             last: Its last reply, where nothing of what it caused was told yet.
-            limits: What the run may use.
+            budget: What the run may use, and has used.
 
         Returns:
             As in `run`.
@@ -140,25 +133,28 @@ class Loop:
         Raises:
             CodeactError: As in `run`.
         """
-        return await self._within(limits, last, last is None)
+        return await self._within(budget, last, last is None)
 
-    async def _within(self, limits: Limits, last: Reply | None, hears: bool) -> tuple[str, Any]:
-        first = self._turn - limits.turns_before
-        seconds = None if limits.seconds is None else limits.seconds - limits.seconds_before
+    async def _within(
+        self, budget: Budget, last: Reply | None, hears: bool, task: Task | None = None
+    ) -> tuple[str, Any]:
+        self._budget, self._told = budget, set()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(budget.left.get("seconds")):
+                if task is not None:
+                    await self._take_in(task)
                 if hears and self._inbox:
                     await self._listen()
-                return await self._turns(first, limits, last)
+                return await self._turns(last)
         except TimeoutError as error:
-            raise LimitReached("the time is up", limit="time", allowed=limits.seconds or 0) from error
+            allowed = budget.limits.seconds or 0
+            raise LimitReached("the time is up", limit="seconds", allowed=allowed) from error
 
-    async def _turns(self, first: int, limits: Limits, last: Reply | None) -> tuple[str, Any]:
+    async def _turns(self, last: Reply | None) -> tuple[str, Any]:
         empty = invalid = 0
         while True:
-            if last is None and limits.turns is not None and self._turn - first >= limits.turns:
-                used = "1 turn is" if limits.turns == 1 else f"{limits.turns} turns are"
-                raise LimitReached(f"{used} used up", limit="turns", allowed=limits.turns)
+            if last is None:
+                self._budget.take_turn()
             reply, last = last or await self._ask(), None
             self._pace(reply)
             empty = empty + 1 if not (reply.text.strip() or reply.calls) else 0
@@ -261,7 +257,13 @@ class Loop:
         reports += [
             held_report(by, [item.id for item in held if item.by == by]) for by in {i.by: 0 for i in held}
         ]
-        await self._take_in(observation(reports))
+        await self._take_in(observation([*reports, *self._warnings()]))
+
+    def _warnings(self) -> list[Report]:
+        """What the model has to know of limits that are near, once of each."""
+        news = {limit: text for limit, text in self._budget.near().items() if limit not in self._told}
+        self._told |= news.keys()
+        return [reminder_report(text) for text in news.values()]
 
     async def _report(self, item: BlockResult | Heartbeat | Note | Report, limit: int) -> Report:
         match item:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from codeact_kernel.agent.discretion import DiscreetModel
 from codeact_kernel.agent.rundir import AGENTS, slug
+from codeact_kernel.agent.spending import SpendingModel
 from codeact_kernel.events import Event, ModelRetry
 from codeact_kernel.masking import Mask, url_password
 from codeact_kernel.messages import ModelRequest, Piece
 from codeact_kernel.model import ModelSettings, open_model, resolve, resolve_for_agent, resolve_vision
+from codeact_kernel.policy import Budget
 from codeact_kernel.protocols import Model
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class Models:
         settings: What the settings say.
         emit: Told of retries.
         mask: Knows the secrets that no model is sent.
+        budget: Gives the budget that pays for their calls.
 
     Raises:
         ConfigError: If no model is named, or something about it is wrong.
@@ -68,9 +71,15 @@ class Models:
     """
 
     def __init__(
-        self, options: Options, settings: Settings, emit: Callable[[Event], None], mask: Mask
+        self,
+        options: Options,
+        settings: Settings,
+        emit: Callable[[Event], None],
+        mask: Mask,
+        budget: Callable[[], Budget],
     ) -> None:
         self._mask = mask
+        self._budget = budget
         self._aliases = settings.models
         self._base_url = options.base_url
         self._emit = emit
@@ -83,7 +92,7 @@ class Models:
             self.model: Model = self._open(self.settings)
         else:
             self.settings = named.settings if isinstance(named, SharedModel) else None
-            self.model = named if isinstance(named, SharedModel) else DiscreetModel(named, mask)
+            self.model = named if isinstance(named, SharedModel) else self._door(named, None)
 
     def for_agent(self, alias: str | None, name: str) -> str | SharedModel:
         """The model of a sub-agent.
@@ -128,7 +137,7 @@ class Models:
             return named
         if named is not None and not isinstance(named, str):
             # One that answers for itself, too, is one model, and closed once.
-            self._seers.append(self.model if named is self._given else DiscreetModel(named, self._mask))
+            self._seers.append(self.model if named is self._given else self._door(named, None))
             return SharedModel(self._seers[-1], None)
         wanted = resolve_vision(named, self.settings, self._aliases, self._base_url)
         if wanted is None:
@@ -139,7 +148,7 @@ class Models:
     async def aclose(self) -> None:
         """Let go of what was opened here."""
         opened = (self.model, *(shared._model for shared in self._opened.values()), *self._seers)
-        for model in {id(getattr(model, "inner", model)): model for model in opened}.values():
+        for model in {id(innermost(model)): model for model in opened}.values():
             await model.aclose()
 
     def _open(self, settings: ModelSettings) -> Model:
@@ -148,4 +157,15 @@ class Models:
         if password := url_password(settings.base_url):
             self._mask.learn({"of the endpoint": password})
         model = open_model(settings, lambda reason, wait: self._emit(ModelRetry(0, reason, wait)))
-        return DiscreetModel(model, self._mask)
+        return self._door(model, settings)
+
+    def _door(self, model: Model, settings: ModelSettings | None) -> Model:
+        """What a model is asked through, whoever asks: it is sent no secret, and the budget pays."""
+        return DiscreetModel(SpendingModel(model, settings, self._budget), self._mask)
+
+
+def innermost(model: Model) -> Model:
+    """A model without what is wrapped round it here."""
+    while isinstance(model, DiscreetModel | SpendingModel):
+        model = model.inner
+    return model

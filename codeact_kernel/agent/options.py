@@ -15,6 +15,9 @@ from codeact_kernel.approval import Approver
 from codeact_kernel.protocols import Model, Observer
 from codeact_kernel.tools import Tool, Toolset
 
+LIMIT_FIELDS = {"turns": "max_turns", "seconds": "max_time", "tokens": "max_tokens", "cost": "max_cost"}
+"""By the name of a limit the field that sets it."""
+
 Person = Callable[[str], Any]
 """Asks a person a question and returns the answer; plain or async."""
 
@@ -36,6 +39,14 @@ class Options:
     """Whether tools that write are not called: the block prints what it would have called, and gets None."""
     max_calls: int | None = None
     """The most tool calls of a run, of all its agents together; None takes the settings'."""
+    max_turns: int | None = None
+    """Replies that a run may take, those of sub-agents included; as the three after it, None takes the settings'."""
+    max_time: str | float | None = None
+    """How long a run may take: "2h", or seconds."""
+    max_tokens: str | int | None = None
+    """Tokens that a run may use, those of sub-agents included: "200k", or a number."""
+    max_cost: float | None = None
+    """What a run may cost, sub-agents included, in US dollars. The price of each model has to be known."""
     namespace: Mapping[str, Any] = field(default_factory=dict)
     """Values to bind in the kernel, by name."""
     files: Mapping[str, Path | str | bytes] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from codeact_kernel.agent.auditing import signer_or_none
+from codeact_kernel.agent.options import LIMIT_FIELDS
 from codeact_kernel.agent.recording import JOURNAL, NOTEBOOK
 from codeact_kernel.agent.remains import Remains
 from codeact_kernel.agent.runlock import RunLock
@@ -60,7 +61,11 @@ class Past:
     @property
     def options(self) -> dict[str, Any]:
         """What was asked for, as fields of `Options`; what a resume has to be given anew is not among them."""
-        return {name: value for name, value in self.now.options.items() if name not in ("limits", "kept")}
+        limits = self.now.options.get("limits", {})
+        had = {field: limits[name] for name, field in LIMIT_FIELDS.items() if name in limits}
+        return had | {
+            name: value for name, value in self.now.options.items() if name not in ("limits", "kept")
+        }
 
     def close(self) -> None:
         """Let go of the run."""

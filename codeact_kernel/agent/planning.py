@@ -16,11 +16,13 @@ from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.discretion import named_keys
 from codeact_kernel.agent.elicitation import elicitor
 from codeact_kernel.agent.gating import wanted_mode
+from codeact_kernel.agent.limiting import limits_of
 from codeact_kernel.agent.options import Options, Person
 from codeact_kernel.agent.seeing import blindness
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.kernels import SandboxSettings
 from codeact_kernel.masking import Mask
+from codeact_kernel.policy import Limits
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.sizes import parse_size
 from codeact_kernel.tools import Tool, Toolset, Vision, as_tools, load_tools, notify, tool
@@ -37,6 +39,8 @@ class Plan:
     sets: tuple[Toolset, ...]
     answer_type: AnswerType | None
     max_memory: int | None
+    limits: Limits
+    """What each run may use."""
     sandbox: SandboxSettings
     blind: str
     """Why blocks cannot ask about images; empty where they can."""
@@ -93,6 +97,7 @@ def plan(
         sets,
         answer_type,
         max_memory,
+        limits_of(options, settings),
         _sandbox(options, settings),
         blind,
     )

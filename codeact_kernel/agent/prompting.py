@@ -11,6 +11,7 @@ from typing import Protocol
 
 from codeact_kernel.agent.disclosure import Disclosed, disclose
 from codeact_kernel.agent.kin import Kin
+from codeact_kernel.agent.limiting import for_prompt
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan
 from codeact_kernel.dialogue import Surroundings, system_prompt
@@ -67,6 +68,7 @@ def write_prompt(
         agents=kernel.ours and depth < wanted.settings.max_agent_depth,
         is_sub=depth > 0,
         walls=walls,
+        limits=for_prompt(wanted.limits) if kernel.ours else "",
         more=more,
     )
     return system_prompt(around, wanted.protocol)  # type: ignore[arg-type]
@@ -83,6 +85,7 @@ def surroundings(
     agents: bool,
     is_sub: bool,
     walls: str,
+    limits: str,
     more: str,
 ) -> Surroundings:
     """Gather what the prompt says of a run.
@@ -97,6 +100,7 @@ def surroundings(
         agents: Whether sub-agents can be started.
         is_sub: Whether another agent has started it.
         walls: What its code cannot do; empty for nothing to say.
+        limits: What the run may use; empty for nothing to say.
         more: What is added at the end.
     """
     return Surroundings(
@@ -110,5 +114,6 @@ def surroundings(
         agents=agents,
         is_sub=is_sub,
         walls=walls,
+        limits=limits,
         more=more,
     )

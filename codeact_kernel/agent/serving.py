@@ -115,7 +115,7 @@ def own_methods(
     return {
         **block_methods(supervisor, kernel),
         **history.methods,
-        "self.compact_knowledge": _in_the_loop(context.compact),
+        "self.compact_knowledge": in_the_loop(context.compact),
     }
 
 
@@ -127,9 +127,9 @@ def block_methods(supervisor: Supervisor, kernel: Kernel) -> dict[str, Callable[
         kernel: Runs them.
     """
     return {
-        "self.output": _in_the_loop(supervisor.page),
-        "self.cancel": _in_the_loop(lambda id: supervisor.cancel(id, "you cancelled it")),
-        "self.blocks": _in_the_loop(lambda: _blocks(supervisor.live, time.time())),
+        "self.output": in_the_loop(supervisor.page),
+        "self.cancel": in_the_loop(lambda id: supervisor.cancel(id, "you cancelled it")),
+        "self.blocks": in_the_loop(lambda: _blocks(supervisor.live, time.time())),
         "self.restart": partial(kernel.kill, "was restarted, because a block asked for it"),
     }
 
@@ -150,7 +150,7 @@ def _told(live: LiveBlock, now: float) -> dict[str, Any]:
     }
 
 
-def _in_the_loop(method: Callable[..., Any]) -> Callable[..., Any]:
+def in_the_loop(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method that is quick and reads what the loop writes: no thread may run it."""
 
     async def call(*args: Any, **kwargs: Any) -> Any:

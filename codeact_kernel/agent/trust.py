@@ -20,11 +20,12 @@ from codeact_kernel.allowance import weaker
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.policy import Rules
 
-FREE = frozenset(("protocol", "reminder_tokens", "result_tokens", "tools_tokens"))
+FREE = frozenset(("protocol", "limit_reminder", "reminder_tokens", "result_tokens", "tools_tokens"))
 """What every workspace may set: it costs nothing, and opens nothing."""
 LIMITS = frozenset({
-    "block_timeout", "max_turns", "max_time", "max_calls", "max_calls_per_agent", "max_calls_per_block",
-    "checkpoint_size", "max_file", "max_growth", "max_memory", "max_agents", "max_agent_depth", "max_result",
+    "block_timeout", "max_turns", "max_time", "max_tokens", "max_cost", "max_calls", "max_calls_per_agent",
+    "max_calls_per_block", "checkpoint_size", "max_file", "max_growth", "max_memory", "max_agents", "max_agent_depth",
+    "max_result",
     "ready_kernels",
 })  # fmt: skip
 """What every workspace may lower."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from codeact_kernel.blocks import format_duration
 from codeact_kernel.cli import choices
-from codeact_kernel.cli.choices import Choices, read_duration
+from codeact_kernel.cli.choices import Choices
 from codeact_kernel.errors import CodeactError
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def chat(
     run_dir: choices.RunDir = None,
     max_turns: choices.MaxTurns = None,
     max_time: choices.MaxTime = None,
+    max_tokens: choices.MaxTokens = None,
+    max_cost: choices.MaxCost = None,
     max_memory: choices.MaxMemory = None,
     tools: choices.Tools = None,
     mcp: choices.Mcp = None,
@@ -70,7 +72,6 @@ def chat(
     reads before its next reply; /help tells what else there is. Each line of a pipe is a message.
     """
     chosen = Choices.of(locals())
-    limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.screens import somebody_is_there
     from codeact_kernel.cli.streams import answers
@@ -79,17 +80,14 @@ def chat(
         fields = chosen.agent_fields()
         protocol = chosen.protocol or fields["settings"].protocol
         talk = typed if somebody_is_there() else piped
-        return in_loop(lambda signals: talk(fields, limits, signals, out, protocol))
+        return in_loop(lambda signals: talk(fields, signals, out, protocol))
 
 
-async def piped(
-    fields: Mapping[str, Any], limits: Mapping[str, Any], signals: Signals, out: Answers, protocol: str
-) -> int:
+async def piped(fields: Mapping[str, Any], signals: Signals, out: Answers, protocol: str) -> int:
     """Hold a conversation with nobody at the other end: a line, its answer, the next line.
 
     Args:
         fields: What the agent shall be.
-        limits: What each run may use.
         signals: Where Ctrl-C arrives.
         out: Where answers go.
         protocol: How the model writes blocks.
@@ -106,19 +104,16 @@ async def piped(
         while (line := await lines.read()) is not None and not is_quit(line):
             if (said := obey(line, conductor.agent)) is not None:
                 screen.tell(said)
-            elif line.strip() and (code := await conductor.work(line, limits)):
+            elif line.strip() and (code := await conductor.work(line)):
                 return code
     return 0
 
 
-async def typed(
-    fields: Mapping[str, Any], limits: Mapping[str, Any], signals: Signals, out: Answers, protocol: str
-) -> int:
+async def typed(fields: Mapping[str, Any], signals: Signals, out: Answers, protocol: str) -> int:
     """Hold a conversation with a person at a terminal, who may type at any time.
 
     Args:
         fields: What the agent shall be.
-        limits: What each run may use.
         signals: Where Ctrl-C arrives.
         out: Where answers go.
         protocol: How the model writes blocks.
@@ -132,7 +127,7 @@ async def typed(
     screen = PromptScreen(lambda: signals.on_interrupt(), protocol)
     async with working(fields, screen, signals, out) as conductor:
         screen.tell("Type a message; /help tells what else there is.")
-        async with Conversation(conductor, screen, signals, limits) as conversation:
+        async with Conversation(conductor, screen, signals) as conversation:
             while (line := await screen.line()) is not None and not is_quit(line):
                 conversation.take(line)
     return 0
@@ -145,16 +140,12 @@ class Conversation:
         conductor: Lets the agent work.
         screen: Where the person types.
         signals: Where Ctrl-C arrives.
-        limits: What each run may use.
     """
 
-    def __init__(
-        self, conductor: Conductor, screen: PromptScreen, signals: Signals, limits: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, conductor: Conductor, screen: PromptScreen, signals: Signals) -> None:
         self._conductor = conductor
         self._screen = screen
         self._signals = signals
-        self._limits = limits
         self._group = asyncio.TaskGroup()
         self._run: asyncio.Task[None] | None = None
         self._leave = signals.on_interrupt
@@ -190,7 +181,7 @@ class Conversation:
 
     async def _work(self, line: str) -> None:
         try:
-            await self._conductor.work(line, self._limits)
+            await self._conductor.work(line)
         except CodeactError as error:
             self._screen.tell(f"codeact: {error.message}")
 

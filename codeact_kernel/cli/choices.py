@@ -53,10 +53,25 @@ RunDir = Annotated[
     ),
 ]
 MaxTurns = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="How many replies the model may give.")
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="How many replies may be given. As all limits: sub-agents included."
+    ),
 ]
 MaxTime = Annotated[
     str | None, typer.Option(metavar="D", help="How long it may take: 90s, 10m, 2h, or a number of seconds.")
+]
+MaxTokens = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N", help="How many tokens it may use, prompts and replies together: 200k, 2M, or a number."
+    ),
+]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        metavar="USD", help="What it may cost, in US dollars; the settings have to say the model's prices."
+    ),
 ]
 MaxMemory = Annotated[
     str | None,
@@ -180,6 +195,10 @@ class Choices:
     kernel: str | None = None
     python: str | None = None
     env: list[str] | None = None
+    max_turns: int | None = None
+    max_time: str | None = None
+    max_tokens: str | None = None
+    max_cost: float | None = None
     max_memory: str | None = None
     vision_model: str | None = None
     mcp: str | None = None
@@ -240,6 +259,10 @@ class Choices:
             "allow_net": self.allow_net,
             "allow_hosts": tuple(self.allow_host or ()),
             "allow_read": tuple(self.allow_read or ()),
+            "max_turns": self.max_turns,
+            "max_time": read_duration("--max-time", self.max_time),
+            "max_tokens": read_count("--max-tokens", self.max_tokens),
+            "max_cost": self.max_cost,
             "max_memory": read_size("--max-memory", self.max_memory),
             "env": env,
             "settings": settings,
@@ -271,6 +294,13 @@ def read_size(option: str, text: str | None) -> int | None:
     from codeact_kernel.sizes import parse_size
 
     return _read(option, text, parse_size)
+
+
+def read_count(option: str, text: str | None) -> int | None:
+    """Read an option that is a number of tokens; as `read_duration`."""
+    from codeact_kernel.sizes import parse_count
+
+    return _read(option, text, parse_count)
 
 
 def _read(option: str, text: str | None, parse: Callable[[str], T]) -> T | None:

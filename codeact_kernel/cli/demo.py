@@ -47,9 +47,9 @@ def demo(model: Model = "local", weights: Weights = None) -> int:
         name = _fetched(weights or "0.5b") if model == "local" else model
 
         async def work(signals: Signals) -> int:
-            fields = {"model": name, "settings": Settings()}
+            fields = {"model": name, "settings": Settings(), **LIMITS}
             async with working(fields, Story(), signals, out) as conductor:
-                return await conductor.work(TASK, LIMITS)
+                return await conductor.work(TASK)
 
         return in_loop(work)
 

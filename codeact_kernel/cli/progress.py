@@ -28,6 +28,7 @@ from codeact_kernel.events import (
     Knowledge,
     ModelRetry,
     NoteReceived,
+    Notice,
     Reply,
     ReplyDelta,
     RunEnded,
@@ -92,6 +93,8 @@ class Progress:
             case ModelRetry():
                 wait = format_duration(event.wait)
                 self._show(Text(f"{clean(event.reason)}; again in {wait}", style="yellow"))
+            case Notice():
+                self._show(Text(clean(event.text), style="yellow"))
             case Appended(entry=Reply() as reply):
                 self._asked = None
                 if not all(isinstance(part, Prose) for part in reply.parts):

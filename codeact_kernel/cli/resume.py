@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codeact_kernel.cli import choices
-from codeact_kernel.cli.choices import Choices, read_duration
+from codeact_kernel.cli.choices import Choices
 from codeact_kernel.cli.run import Json
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def resume(
     task: Further = None,
     max_turns: choices.MaxTurns = None,
     max_time: choices.MaxTime = None,
+    max_tokens: choices.MaxTokens = None,
+    max_cost: choices.MaxCost = None,
     from_notebook: FromNotebook = False,
     trust_record: TrustRecord = False,
     json: Json = False,
@@ -82,10 +84,9 @@ def resume(
     run has used before. Exit codes are those of `codeact run`.
     """
     given = {name: value for name, value in locals().items() if value not in (None, False)}
-    limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
     past = _open(run, trusted=trust_record, from_notebook=from_notebook)
     try:
-        return _work(past, task, _chosen(past, given), given, limits, json)
+        return _work(past, task, _chosen(past, given), given, json)
     finally:
         past.close()
 
@@ -121,7 +122,11 @@ def _chosen(past: Past, given: Mapping[str, Any]) -> Choices:
         kernel=had.get("kernel"),
         python=had.get("python"),
         env=had.get("env"),
-        max_memory=None if had.get("max_memory") is None else str(had["max_memory"]),
+        max_turns=had.get("max_turns"),
+        max_time=_text(had.get("max_time")),
+        max_tokens=_text(had.get("max_tokens")),
+        max_cost=had.get("max_cost"),
+        max_memory=_text(had.get("max_memory")),
         vision_model=had.get("vision"),
         mcp=had.get("mcp"),
         dry_run=bool(had.get("dry_run")),
@@ -137,12 +142,16 @@ def _chosen(past: Past, given: Mapping[str, Any]) -> Choices:
     return replace(before, **ours)
 
 
+def _text(value: float | None) -> str | None:
+    """A value as it would be typed."""
+    return None if value is None else str(value)
+
+
 def _work(
     past: Past,
     task: str | None,
     chosen: Choices,
     given: Mapping[str, Any],
-    limits: Mapping[str, Any],
     events: bool,
 ) -> int:
     from codeact_kernel.agent import Agent
@@ -166,6 +175,6 @@ def _work(
             async with working(fields, screen, signals, out, events=events, make=make) as conductor:
                 if not answered and task is not None:
                     conductor.agent.steer(task)
-                return await conductor.work(task if answered else None, limits)
+                return await conductor.work(task if answered else None)
 
         return in_loop(work)

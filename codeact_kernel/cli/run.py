@@ -6,13 +6,12 @@ stderr; the record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from codeact_kernel.cli import choices
-from codeact_kernel.cli.choices import Choices, read_duration
+from codeact_kernel.cli.choices import Choices
 from codeact_kernel.errors import ConfigError
 
 TaskText = Annotated[
@@ -38,6 +37,8 @@ def run(
     show_prompt: ShowPrompt = False,
     max_turns: choices.MaxTurns = None,
     max_time: choices.MaxTime = None,
+    max_tokens: choices.MaxTokens = None,
+    max_cost: choices.MaxCost = None,
     max_memory: choices.MaxMemory = None,
     tools: choices.Tools = None,
     mcp: choices.Mcp = None,
@@ -64,8 +65,7 @@ def run(
     chosen = Choices.of(locals())
     if show_prompt:
         return _show_prompt(chosen)
-    limits = {"max_turns": max_turns, "max_time": read_duration("--max-time", max_time)}
-    return _work(chosen, _read_task(task), limits, json)
+    return _work(chosen, _read_task(task), json)
 
 
 def _read_task(task: str | None) -> str:
@@ -97,7 +97,7 @@ def _show_prompt(chosen: Choices) -> int:
         return in_loop(show)
 
 
-def _work(chosen: Choices, task: str, limits: Mapping[str, Any], events: bool) -> int:
+def _work(chosen: Choices, task: str, events: bool) -> int:
     from codeact_kernel.cli.conduct import working
     from codeact_kernel.cli.loop import Signals, in_loop
     from codeact_kernel.cli.screens import Screen, open_screen
@@ -109,6 +109,6 @@ def _work(chosen: Choices, task: str, limits: Mapping[str, Any], events: bool) -
 
         async def work(signals: Signals) -> int:
             async with working(fields, screen, signals, out, events=events) as conductor:
-                return await conductor.work(task, limits)
+                return await conductor.work(task)
 
         return in_loop(work)

@@ -48,12 +48,14 @@ class Screen:
         """Show what this agent has alive."""
 
     def __call__(self, event: Event) -> None:
-        """Show an event. An `Observer`. What blocks are walled in by is said in any case, once."""
-        from codeact_kernel.events import RunResumed, RunStarted
+        """Show an event. An `Observer`. What blocks are walled in by is said in any case, once; notices are, too."""
+        from codeact_kernel.events import Notice, RunResumed, RunStarted
 
         if isinstance(event, RunStarted | RunResumed) and event.about_sandbox not in ("", self._walls):
             self._walls = event.about_sandbox
             complain(clean(event.about_sandbox))
+        elif isinstance(event, Notice):
+            complain(clean(event.text))
 
     def show(self, *what: RenderableType) -> None:
         """Show something that stays."""
@@ -70,7 +72,8 @@ class Screen:
     def ended(self, run: Run) -> None:
         """Say what a run came to, where its answer does not say it."""
         if run.message:
-            complain(f"{run.message}; the record is {run.record}" if run.record else run.message)
+            more = f"; the record is {run.record}" if run.record and run.stop != "limit" else ""
+            complain(run.message + more)
 
     def failed(self, record: Path | None) -> None:
         """Say where the record is of a run of which somebody else says why it failed."""

@@ -6,7 +6,6 @@ a long text its beginning or its end with an exact count of what is left out.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from codeact_kernel.cli.streams import clean
 from codeact_kernel.controls import visible
 from codeact_kernel.dialogue import in_the_end
 from codeact_kernel.messages import Usage
+from codeact_kernel.runfiles import as_typed
 from codeact_kernel.supervisor.output import as_text
 
 if TYPE_CHECKING:
@@ -113,14 +113,12 @@ def told_usage(usage: Usage) -> list[str]:
 
 
 def told_record(path: Path) -> Text:
-    """Write where a record is, as the user would type it: from the current folder where it lies below it.
+    """Write where a record is.
 
     Args:
         path: The notebook.
     """
-    relative = os.path.relpath(path)
-    shown = str(path) if relative.startswith(os.pardir) else relative
-    return Text(f"record: {clean(shown)}", style="dim", overflow="fold")
+    return Text(f"record: {clean(as_typed(path))}", style="dim", overflow="fold")
 
 
 def code_lines(block: Block) -> list[Text]:

@@ -72,6 +72,8 @@ class Surroundings:
     """Whether another agent has started this one."""
     walls: str = ""
     """What code in the kernel cannot do; empty for nothing to say."""
+    limits: str = ""
+    """What the run may use; empty for nothing to say."""
     more: str = ""
     """What the user adds to the prompt."""
 
@@ -107,6 +109,7 @@ def system_prompt(around: Surroundings, protocol: Protocol = "tags") -> str:
         "knowledge": parts["self_knowledge"] if around.own_kernel else "",
         "order": parts["side_by_side" if around.own_kernel else "one_at_a_time"],
         "walls": f"\n{one_line(plain(around.walls), _GROUP)}" if around.walls else "",
+        "limits": f"\n{around.limits}" if around.limits else "",
         "directory": one_line(plain(around.directory), _LINE),
         "functions": "\n".join(functions),
         "groups": "\n".join(groups),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codeact_kernel.inkernel.bridge import Bridge
+from codeact_kernel.inkernel.budget import Budget
 from codeact_kernel.inkernel.children import Children
 from codeact_kernel.inkernel.delegation import Delegation
 from codeact_kernel.inkernel.family import Family
@@ -28,10 +29,11 @@ class AgentSelf(Delegation):
 
     `self.output(id)` gives a block's whole output, `self.cancel(id)` ends a block or a sub-agent, `self.blocks`,
     `self.agents` and `self.processes` tell what runs, `self.background(what)` lets something outlive its block,
-    `self.restart()` begins with a fresh kernel, and `self.compact_knowledge(text)` replaces the conversation so far by
-    what you write down; `self.history` still has all of it. `await self.run_agent(task)` has a sub-agent do a task,
-    `self.steer(name, note)` tells it something, `self.result(name)` is what it handed back; as one, you hand back with
-    `self.return_value(obj)` and ask with `await self.ask_parent(question)`.
+    `self.restart()` begins with a fresh kernel, `self.budget` tells what the run has used and left, and
+    `self.compact_knowledge(text)` replaces the conversation so far by what you write down; `self.history` still has all
+    of it. `await self.run_agent(task)` has a sub-agent do a task, `self.steer(name, note)` tells it something,
+    `self.result(name)` is what it handed back; as one, you hand back with `self.return_value(obj)` and ask with
+    `await self.ask_parent(question)`.
     """
 
     def __init__(self, bridge: Bridge, children: Children, home: Callable[[], Home], family: Family) -> None:
@@ -82,6 +84,11 @@ class AgentSelf(Delegation):
         """
         blocks: list[dict[str, Any]] = self._bridge.call("self.blocks")
         return blocks
+
+    @property
+    def budget(self) -> Budget:
+        """What the run, with all its agents, may use, has used and has left: tokens, cost, seconds, turns, agents."""
+        return Budget(self._bridge.call("self.budget"))
 
     @property
     def processes(self) -> list[dict[str, Any]]:

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codeact_kernel.model.prices import Prices, cost
+from codeact_kernel.model.chunks import CHARACTERS_PER_TOKEN, tokens_of_images
 from codeact_kernel.model.retry import OnRetry, Retrying, RetryPolicy
 from codeact_kernel.model.settings import ModelSettings, resolve, resolve_for_agent, resolve_vision
 from codeact_kernel.protocols import Model
 
 __all__ = [
+    "CHARACTERS_PER_TOKEN",
     "ModelSettings",
     "OnRetry",
-    "Prices",
     "RetryPolicy",
-    "cost",
     "open_model",
     "resolve",
     "resolve_for_agent",
     "resolve_vision",
+    "tokens_of_images",
 ]
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from codeact_kernel.messages import CallPiece, ModelRequest, Piece, TextPiece, ThoughtPiece, Usage
-from codeact_kernel.model.prices import Prices, cost
+from codeact_kernel.prices import Prices, cost
 
 CHARACTERS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text; used only where an endpoint sends no usage, and labelled so."""
@@ -65,7 +65,7 @@ class ChunkReader:
             prices: The prices, or None where they are not known.
         """
         counted = self._counted() or Usage(
-            input_tokens=_characters_of(request) // CHARACTERS_PER_TOKEN + _tokens_of_images(request),
+            input_tokens=_characters_of(request) // CHARACTERS_PER_TOKEN + tokens_of_images(request),
             output_tokens=-(-self._characters // CHARACTERS_PER_TOKEN),
             estimated=True,
         )
@@ -162,6 +162,7 @@ def _characters_of(request: ModelRequest) -> int:
     )
 
 
-def _tokens_of_images(request: ModelRequest) -> int:
+def tokens_of_images(request: ModelRequest) -> int:
+    """About what the images of a request are, in tokens."""
     images = [image for message in request.messages for image in message.images]
     return sum(-(-image.width * image.height // PIXELS_PER_TOKEN) for image in images)

@@ -16,7 +16,7 @@ from codeact_kernel.errors import ConfigError
 from codeact_kernel.messages import ImageLimits
 from codeact_kernel.model.address import Key, check_url, read_key
 from codeact_kernel.model.catalogue import DEFAULT_MODEL, MODELS
-from codeact_kernel.model.prices import FREE, Prices, read_prices
+from codeact_kernel.prices import FREE, Prices, read_prices
 
 DEFAULT_ENDPOINT = "https://api.openai.com/v1"
 KEY_VARIABLES = ("LLM_API_KEY", "OPENAI_API_KEY")

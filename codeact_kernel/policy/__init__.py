@@ -1,12 +1,14 @@
-"""What may happen, and what has happened: the rules' room and the audit's.
+"""What may happen, and what has happened: the rules' room, the budget's and the audit's.
 
-Comes in: blocks and calls of tools, before anything of them happens; events. Goes out: whether they may, by a mode, a
-rule or a person; the audit, and what is wrong with one. It knows no kernel and no tool.
+Comes in: blocks, calls of tools and calls of models, before anything of them happens; events. Goes out: whether they
+may, by a mode, a rule, a person or what is left of the budget; the audit, and what is wrong with one. It knows no
+kernel and no tool.
 """
 
 from __future__ import annotations
 
 from codeact_kernel.policy.audit import Audit
+from codeact_kernel.policy.budget import Budget, Call, Limits, amount
 from codeact_kernel.policy.chain import Head
 from codeact_kernel.policy.doors import Doors
 from codeact_kernel.policy.gate import Gate
@@ -16,12 +18,16 @@ from codeact_kernel.policy.verify import Verdict, journal_heads, name_of, notebo
 
 __all__ = [
     "Audit",
+    "Budget",
+    "Call",
     "Doors",
     "Gate",
     "Head",
     "Ledger",
+    "Limits",
     "Rules",
     "Verdict",
+    "amount",
     "default_rules",
     "journal_heads",
     "name_of",

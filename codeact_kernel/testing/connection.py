@@ -15,11 +15,15 @@ from typing import Any, Protocol
 from codeact_kernel.messages import ToolCall
 from codeact_kernel.testing.replies import EndpointReply, Recorded
 
+CHARACTERS_PER_TOKEN = 4
+"""What a token is at a scripted endpoint."""
+
 
 class Answers(Protocol):
     """What a connection asks of its endpoint."""
 
     stops: bool
+    limits: bool
     models: Sequence[str] | None
 
     def answer(self, request: Recorded) -> EndpointReply:
@@ -85,10 +89,7 @@ class Connection:
         if reply.status != 200:
             await self._send(reply.status, {"error": dict(reply.error)}, reply.headers)
             return
-        text, stopped = self._cut(request, reply)
-        finish = (
-            reply.finish if reply.finish != "" else "tool_calls" if reply.calls and not stopped else "stop"
-        )
+        text, finish = self._cut(request, reply)
         if not request.body.get("stream"):
             await self._whole(request, reply, text, finish)
             return
@@ -113,14 +114,20 @@ class Connection:
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
 
-    def _cut(self, request: Recorded, reply: EndpointReply) -> tuple[str, bool]:
-        """The text up to the first stop sequence, and whether there was one."""
-        stop = request.body.get("stop") or []
-        stop = [stop] if isinstance(stop, str) else stop
-        places = (
-            [reply.text.find(word) for word in stop if word in reply.text] if self._endpoint.stops else []
-        )
-        return (reply.text[: min(places)], True) if places else (reply.text, False)
+    def _cut(self, request: Recorded, reply: EndpointReply) -> tuple[str, str | None]:
+        """The text up to the first stop sequence, or the length that was asked for, and the finish reason."""
+        said = "tool_calls" if reply.calls else "stop"
+        ends: list[tuple[int, str | None]] = [(len(reply.text), reply.finish if reply.finish != "" else said)]
+        if self._endpoint.stops:
+            stop = request.body.get("stop") or []
+            stop = [stop] if isinstance(stop, str) else stop
+            ended = reply.finish if reply.finish != "" else "stop"
+            ends += [(reply.text.find(word), ended) for word in stop if word in reply.text]
+        limit = request.body.get("max_tokens") or request.body.get("max_completion_tokens")
+        if limit and self._endpoint.limits:
+            ends.append((CHARACTERS_PER_TOKEN * limit, "length"))
+        at, finish = min(ends, key=lambda end: end[0])
+        return reply.text[:at], finish
 
     async def _whole(self, request: Recorded, reply: EndpointReply, text: str, finish: str | None) -> None:
         message = {

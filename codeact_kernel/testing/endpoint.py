@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from codeact_kernel.messages import Usage
-from codeact_kernel.testing.connection import Connection
+from codeact_kernel.testing.connection import CHARACTERS_PER_TOKEN, Connection
 from codeact_kernel.testing.replies import EndpointReply, Recorded, failing
 
 __all__ = ["EndpointReply", "Recorded", "Script", "ScriptedEndpoint", "failing"]
@@ -40,6 +40,7 @@ class ScriptedEndpoint:
         window: Prompt tokens past which a request is answered as a context overflow, at a token for four
             characters; None for no bound.
         stops: Whether stop sequences cut a reply, as they do at a real endpoint.
+        limits: Whether `max_tokens` does.
         port: The port; 0 takes a free one.
     """
 
@@ -52,6 +53,7 @@ class ScriptedEndpoint:
         rejects: Sequence[str] = (),
         window: int | None = None,
         stops: bool = True,
+        limits: bool = True,
         port: int = 0,
     ) -> None:
         self.requests: list[Recorded] = []
@@ -62,6 +64,7 @@ class ScriptedEndpoint:
         self.rejects = rejects
         self.window = window
         self.stops = stops
+        self.limits = limits
         self._port = port
         self._given = 0
         self._seen: list[list[str]] = []
@@ -189,7 +192,7 @@ class ScriptedEndpoint:
         written = text + reply.thought + "".join(call.name + call.arguments for call in reply.calls)
         used = reply.usage or Usage()
         if used == Usage():
-            used = Usage(_tokens(*prompt), shared // 4, _tokens(written))
+            used = Usage(_tokens(*prompt), shared // CHARACTERS_PER_TOKEN, _tokens(written))
         return {
             "prompt_tokens": used.input_tokens,
             "completion_tokens": used.output_tokens,
@@ -214,4 +217,4 @@ def _shared(prompt: list[str], earlier: list[str]) -> int:
 
 
 def _tokens(*texts: str) -> int:
-    return -(-sum(map(len, texts)) // 4)
+    return -(-sum(map(len, texts)) // CHARACTERS_PER_TOKEN)

@@ -11,13 +11,14 @@ from codeact_kernel.agent.history import History
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.inbox import Inbox
 from codeact_kernel.agent.launcher import Launcher
-from codeact_kernel.agent.loop import Limits, Loop
+from codeact_kernel.agent.loop import Loop
 from codeact_kernel.agent.survey import Survey
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import CodeactError
 from codeact_kernel.events import BlockFinished, Heartbeat, RunStarted
+from codeact_kernel.policy import Budget, Limits
 from codeact_kernel.supervisor import Supervisor, SupervisorSettings
 from codeact_kernel.testing import FakeRunner, ScriptedModel, wall
 from codeact_kernel.transcript import Transcript
@@ -102,7 +103,9 @@ class Play:
             for left, each in zip(range(len(again), -1, -1), (task, *again), strict=True):
                 self.emit(RunStarted("r", each, "m", "system", wall()))
                 with suppress(*([CodeactError] if left else [])):
-                    self.answer, self.value = await loop.run(each, Limits(turns, seconds))
+                    self.answer, self.value = await loop.run(
+                        each, Budget(Limits(turns=turns, seconds=seconds))
+                    )
                 self.inbox.drop()
             return self.answer
 

@@ -17,6 +17,7 @@ from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import ModelUsed
 from codeact_kernel.masking import Mask
 from codeact_kernel.messages import EndPiece, Usage
+from codeact_kernel.policy import Budget
 from codeact_kernel.testing import EndpointReply, ScriptedEndpoint, ScriptedModel
 
 SEES = Settings(models={"vision": "seer"})
@@ -66,7 +67,7 @@ def test_what_is_not_installed_is_an_error_for_who_asks_for_it_and_a_sentence_fo
 
 async def opened(model, **fields):
     options = Options(model, **{"settings": Settings(), **fields})
-    models = Models(options, options.settings, print, Mask())
+    models = Models(options, options.settings, print, Mask(), Budget)
     try:
         return open_vision(options, blindness(options, options.settings), models, print)[0]
     finally:

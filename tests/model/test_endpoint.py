@@ -33,9 +33,9 @@ from codeact_kernel.messages import (
 )
 from codeact_kernel.model.address import Key
 from codeact_kernel.model.endpoint import EndpointModel
-from codeact_kernel.model.prices import Prices
 from codeact_kernel.model.retry import Retrying, RetryPolicy
 from codeact_kernel.model.settings import ModelSettings
+from codeact_kernel.prices import Prices
 from codeact_kernel.testing.endpoint import EndpointReply, ScriptedEndpoint, failing
 
 SECRET = "sk-very-secret-1234567890"

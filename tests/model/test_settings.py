@@ -10,8 +10,8 @@ from codeact_kernel.events import to_json
 from codeact_kernel.messages import ImageLimits
 from codeact_kernel.model import resolve, resolve_for_agent, resolve_vision
 from codeact_kernel.model.address import Key, check_url, is_loopback, public_url
-from codeact_kernel.model.prices import FREE, Prices
 from codeact_kernel.model.settings import DEFAULT_ENDPOINT
+from codeact_kernel.prices import FREE, Prices
 
 KEYS = {"OPENAI_API_KEY": "sk-openai"}
 ALIASES = {

@@ -96,8 +96,8 @@ def test_each_line_says_whose_it_is_and_is_signed_with_the_one_before(stage):
 
 
 LEFT_OUT = {
-    "Appended", "Audited", "BlockHeld", "BlockOutput", "Drafted", "Heartbeat", "ModelRetry", "ModelUsed", "ReplyDelta",
-    "TurnStarted",
+    "Appended", "Audited", "BlockHeld", "BlockOutput", "Drafted", "Heartbeat", "ModelRetry", "ModelUsed", "Notice",
+    "ReplyDelta", "Spent", "TurnStarted",
 }  # fmt: skip
 """What is asked of models and said by them, and what blocks put out: the journal has it."""
 

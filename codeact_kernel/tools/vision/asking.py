@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from codeact_kernel.errors import ModelError, ToolError
+from codeact_kernel.errors import CodeactError, ToolError
 from codeact_kernel.events import Event, ModelUsed
 from codeact_kernel.messages import EndPiece, ImageLimits, Message, ModelRequest, TextPiece
 from codeact_kernel.protocols import Model
@@ -115,7 +115,7 @@ class Vision:
                         self._emit(ModelUsed(model.name, piece.usage))
                     case _:
                         pass
-        except ModelError as error:
+        except CodeactError as error:
             raise ToolError(f"the vision model cannot be asked: {error.message}") from error
         if finish is None:
             raise ToolError("the vision model's answer broke off; ask again")

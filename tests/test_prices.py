@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from codeact_kernel.messages import Usage
-from codeact_kernel.model.prices import FREE, Prices, cost
+from codeact_kernel.prices import FREE, Prices, cost
 
 
 def test_each_kind_of_token_has_its_price():
