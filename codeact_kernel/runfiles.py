@@ -361,7 +361,11 @@ def open_plain(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def as_typed(path: Path) -> str:
-    """A path as a person would type it: from the current folder where it lies below that."""
+    """A path as a person would type it: from the current folder where it lies below that.
+
+    Args:
+        path: The path.
+    """
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative
 
