@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import json
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +25,9 @@ from codeact_kernel.testing.connection import CHARACTERS_PER_TOKEN, Connection
 from codeact_kernel.testing.replies import EndpointReply, Recorded, failing
 
 __all__ = ["EndpointReply", "Recorded", "Script", "ScriptedEndpoint", "failing"]
+
+CACHED = 100
+"""Prompts that its cache remembers."""
 
 Script = Sequence[str | EndpointReply] | Callable[[Recorded], str | EndpointReply]
 
@@ -67,7 +71,7 @@ class ScriptedEndpoint:
         self.limits = limits
         self._port = port
         self._given = 0
-        self._seen: list[list[str]] = []
+        self._seen: deque[list[str]] = deque(maxlen=CACHED)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scripted-endpoint", daemon=True)
