@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import nbformat
-
 from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Task, to_json
 from codeact_kernel.record.cells import SCHEMA, CellName, Placed, RunCells, blocks_of, usage_json
 from codeact_kernel.record.clean import clean
@@ -102,6 +100,9 @@ def notebook_text(notebook: Notebook) -> str:
     Args:
         notebook: What `to_notebook` made.
     """
+    # Beside JupyterLab its import takes a second, since jsonschema then builds parsers: not while the agent starts.
+    import nbformat
+
     return safe_json(str(nbformat.writes(nbformat.from_dict(notebook))) + "\n")
 
 

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-import nbformat
-
 from codeact_kernel.record.cells import Place, Placed
-from codeact_kernel.record.notebook import LISTS, Lists, safe_json
+from codeact_kernel.record.notebook import LISTS, Lists, notebook_text, safe_json
 from codeact_kernel.runfiles import write_all
 
 _PIECE = 2**20
 """Bytes that are read together."""
-_HEAD, _TAIL = '{\n "cells": [\n', '\n ],\n "metadata": {},\n "nbformat": 4,\n "nbformat_minor": 5\n}'
+_HEAD, _TAIL = '{\n "cells": [\n', '\n ],\n "metadata": {},\n "nbformat": 4,\n "nbformat_minor": 5\n}\n'
 """What stands round the cells in the text of a notebook that holds nothing else."""
 _DEPTH = 4
 """Columns by which an item of the other lists is indented."""
@@ -135,9 +133,7 @@ def _segments(name: str, placed: Sequence[Placed], others: Sequence[Placed | Seg
 
 def _cells_text(cells: list[dict[str, Any]]) -> str:
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return safe_json(
-        str(nbformat.writes(nbformat.from_dict(notebook))).removeprefix(_HEAD).removesuffix(_TAIL)
-    )
+    return notebook_text(notebook).removeprefix(_HEAD).removesuffix(_TAIL)
 
 
 def _item_text(item: Any) -> str:

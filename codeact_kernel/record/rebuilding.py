@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import nbformat.v4
-
 from codeact_kernel.blocks import (
     AgentBlock,
     Block,
@@ -64,6 +62,8 @@ def read_notebook(path: Path) -> dict[str, Any]:
     Raises:
         RecordError: If it cannot be read, or is no record of a run.
     """
+    import nbformat.v4
+
     try:
         with open_plain(path) as file:
             notebook = nbformat.v4.reads_json(file.read().decode())

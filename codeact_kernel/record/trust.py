@@ -13,8 +13,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import nbformat.v4
-
 from codeact_kernel.errors import RecordError
 from codeact_kernel.record.notebook import LISTS
 from codeact_kernel.record.older import digest
@@ -51,6 +49,8 @@ def is_ours(path: Path, signer: Signer | None = None) -> bool:
         RecordError: If it cannot be read, or is no notebook.
         ConfigError: If the installation's key cannot be read.
     """
+    import nbformat.v4
+
     try:
         with open_plain(path) as file:
             notebook = nbformat.v4.reads_json(file.read().decode())
