@@ -97,6 +97,53 @@ class RunStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class GoalSet:
+    """The run has a standing goal: its task, which outlives answers."""
+
+    until: str | None
+    """The command whose success means that it is met; None where the model says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoalChecked:
+    """The command was run that tells whether the goal is met."""
+
+    command: str
+    code: int
+    """Its exit code; 0 is met."""
+    output: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class GoalMet:
+    """The goal is met."""
+
+    evidence: str
+    """What the model says that shows it, or the command that succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUpSet:
+    """The model wants to be woken later; until then the run does not end."""
+
+    id: str
+    note: str
+    """What it wants to be told then."""
+    due: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUpEnded:
+    """A wake-up has come, or was taken back."""
+
+    id: str
+    came: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunResumed:
     """A run goes on in another process, or after it had stopped: what counts from here on."""
 
@@ -371,6 +418,11 @@ class RunEnded:
 Event = (
     RunStarted
     | RunResumed
+    | GoalSet
+    | GoalChecked
+    | GoalMet
+    | WakeUpSet
+    | WakeUpEnded
     | TurnStarted
     | ReplyDelta
     | Drafted

@@ -22,6 +22,7 @@ from codeact_kernel.events import (
     Drafted,
     Entry,
     Event,
+    GoalSet,
     Knowledge,
     ModelUsed,
     NoteReceived,
@@ -32,6 +33,8 @@ from codeact_kernel.events import (
     Spent,
     StopReason,
     TurnStarted,
+    WakeUpEnded,
+    WakeUpSet,
 )
 from codeact_kernel.excerpt import Excerpt
 from codeact_kernel.messages import Usage
@@ -93,6 +96,8 @@ class RunRecord:
     """Its place among the runs of the transcript, from 0."""
     resumed: list[RunResumed] = field(default_factory=list)
     """Each time that it went on after it had stopped."""
+    goal: GoalSet | None = None
+    """That its task is a standing goal; None where it is none."""
     end: RunEnded | None = None
     spent: Spent = field(default_factory=Spent)
     """What it has used so far with all below it; a root's only."""
@@ -137,6 +142,8 @@ class Transcript:
     usage: Usage = field(default_factory=Usage)
     notes: list[NoteReceived] = field(default_factory=list)
     """All notes of all turns."""
+    wake_ups: dict[str, WakeUpSet] = field(default_factory=dict)
+    """Those that have not come, by id."""
     audit: Audited | None = None
     """How far the audit goes, where there is one."""
     before_taking: list[Callable[[], None]] = field(default_factory=list)
@@ -161,6 +168,8 @@ class Transcript:
             case RunResumed():
                 self.runs[-1].end = None
                 self.runs[-1].resumed.append(event)
+            case GoalSet():
+                self.runs[-1].goal = event
             case RunEnded():
                 self.runs[-1].end = event
             case TurnStarted():
@@ -195,6 +204,10 @@ class Transcript:
                 self.usage += event.usage
             case Spent():
                 self.runs[-1].spent = event
+            case WakeUpSet():
+                self.wake_ups[event.id] = event
+            case WakeUpEnded():
+                self.wake_ups.pop(event.id, None)
             case Audited():
                 self.audit = event
             case _:

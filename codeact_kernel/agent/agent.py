@@ -43,6 +43,7 @@ from codeact_kernel.events import (
     RunStarted,
     Spent,
     StopReason,
+    WakeUpSet,
 )
 from codeact_kernel.policy import Budget, Limits
 from codeact_kernel.runfiles import Folder
@@ -128,6 +129,8 @@ class Agent(Options):
         max_time: str | float | None = None,
         max_tokens: str | int | None = None,
         max_cost: float | None = None,
+        goal: bool = False,
+        until: str | None = None,
     ) -> Run:
         """Work on a task until it is answered, stopped, or out of what it may use.
 
@@ -137,6 +140,9 @@ class Agent(Options):
             max_time: How long it may take: "2h", or seconds.
             max_tokens: Tokens that it may use: "200k", or a number.
             max_cost: What it may cost, in US dollars.
+            goal: Whether the task is a standing goal: the run goes on after answers, until the model declares it met
+                with what shows it.
+            until: A command whose success means that the goal is met, and nothing else does; run after each answer.
 
         Returns:
             What came of it. A limit or a stop is no exception: see `Run.stop`.
@@ -149,6 +155,7 @@ class Agent(Options):
         await self._take_past()
         limits = with_chosen(self._entered.limits, max_turns, max_time, max_tokens, max_cost)
         await self._begin(task, limits)
+        self._entered.goal.begin(goal, until)
         budget = self._budget(limits)
         return await self._work(lambda loop: loop.run(task, budget, hears=resumed), budget)
 
@@ -368,6 +375,11 @@ class Agent(Options):
     def live(self) -> list[LiveBlock]:
         """The blocks that run or wait."""
         return self._entered.supervisor.live
+
+    @property
+    def wake_ups(self) -> list[WakeUpSet]:
+        """What the model wants to be woken for, the next one first; while there is one, a run does not end."""
+        return self._entered.wake_ups.pending
 
     @property
     def record(self) -> Path | None:

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeact_kernel.agent.asker import Asker
+from codeact_kernel.agent.checking import Checks
 from codeact_kernel.agent.config import Settings
 from codeact_kernel.agent.context import Context
 from codeact_kernel.agent.delegation import Delegation
 from codeact_kernel.agent.gating import make_gate
+from codeact_kernel.agent.goal import Goal
 from codeact_kernel.agent.history import History
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.housing import house
@@ -36,6 +38,7 @@ from codeact_kernel.agent.serving import answering, in_the_loop, make_server, ow
 from codeact_kernel.agent.spending import counter_of
 from codeact_kernel.agent.subagents import Subagents
 from codeact_kernel.agent.survey import Survey
+from codeact_kernel.agent.wakeups import WakeUps
 from codeact_kernel.agent.workspace import seed_files
 from codeact_kernel.allowance import ANY_HOST, Allowance
 from codeact_kernel.blocks import AgentBlock, CodeBlock
@@ -105,6 +108,8 @@ class Parts:
     """What that does not hold, in words."""
     supervisor: Supervisor
     context: Context
+    goal: Goal
+    wake_ups: WakeUps
     loop: Loop
     delegation: Delegation
     mode: str
@@ -194,14 +199,25 @@ async def assemble(
     talk = codec(wanted.protocol, agents=kernel.ours and kin.may_delegate, examples=is_small)
     walls = kin.tree.sandbox, kin.tree.launch.provisioner
     system = write_prompt(options, wanted, kernel, kin, sandbox_for_model(*walls))
+    counter, folder = counter_of(model, model_settings), relations.folder
+    wake_ups = WakeUps(transcript, inbox, emit)
+    checks = Checks(wanted.workspace, (*settings.env, *options.env), kin.tree.workshop)
+    goal = Goal(transcript, checks, emit, counter.count, limit=settings.result_tokens, handles=kernel.ours)
+    survey = Survey(
+        supervisor,
+        kernel,
+        wanted.workspace,
+        lambda: _path(folder()),
+        more=lambda: (*goal.lines, *wake_ups.lines),
+    )
     context = Context(
         transcript,
         talk,
         system,
-        counter_of(model, model_settings),
+        counter,
         window=lambda: model.window,
         threshold=settings.reminder_tokens,
-        survey=Survey(supervisor, kernel, wanted.workspace, lambda: _path(relations.folder())),
+        survey=survey,
     )
     history = History(transcript, lambda: supervisor.shelf.place("history"))
     launcher = Launcher(
@@ -211,6 +227,7 @@ async def assemble(
         free=inbox.free,
         agents=kernel.ours and kin.may_delegate,
         used=transcript.blocks,
+        take_back=wake_ups.take_back,
     )
     asker = Asker(model, talk, launcher, hooks, emit, compiles)
     loop = Loop(
@@ -220,16 +237,18 @@ async def assemble(
         inbox,
         hooks,
         emit,
+        goal,
+        wake_ups,
         result_tokens=settings.result_tokens,
         answer_type=wanted.answer_type,
         handles=kernel.ours,
-        handle_of_note=history.handle_of,
+        handle_of_note=lambda text: history.handle_of(mask.text(text)),
         turn=transcript.last_turn,
     )
     delegation = Delegation(kin, agents, supervisor, launcher, relations.turn)
     kin.tree.homes[kin.number] = delegation
     stack.callback(kin.tree.homes.pop, kin.number)
-    methods |= delegation.methods | own_methods(supervisor, kernel, context, history)
+    methods |= delegation.methods | own_methods(supervisor, kernel, context, history, goal, wake_ups)
     methods["self.budget"] = in_the_loop(lambda: budget_for_code(kin.tree))
     return Parts(
         kin,
@@ -242,6 +261,8 @@ async def assemble(
         describe_sandbox(*walls),
         supervisor,
         context,
+        goal,
+        wake_ups,
         loop,
         delegation,
         kin.tree.gate.mode,

@@ -29,6 +29,7 @@ class Launcher:
         free: Waits while nothing may be started; None for never.
         agents: Whether sub-agents can be started.
         used: The settled ids that there were before.
+        take_back: Takes back what is no block, by its id.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Launcher:
         *,
         agents: bool = False,
         used: Iterable[str] = (),
+        take_back: Callable[[str], bool] = lambda name: False,
     ) -> None:
         self._supervisor = supervisor
         self._hooks = hooks
@@ -48,6 +50,7 @@ class Launcher:
         self._wall = wall
         self._free = free
         self._agents = agents
+        self._take_back = take_back
         self._used = Counter(id_.partition("#")[0] for id_ in used)
         self._unnamed = 0
 
@@ -89,7 +92,7 @@ class Launcher:
         Returns:
             What to tell the model where there is none to end.
         """
-        if self._supervisor.cancel(cancel.id, "you cancelled it"):
+        if self._supervisor.cancel(cancel.id, "you cancelled it") or self._take_back(cancel.id):
             return None
         alive = ", ".join(sorted(self.in_use)) or "none"
         return Fault(

@@ -16,8 +16,11 @@ from codeact_kernel.agent.answer import TRIES, AnswerType
 from codeact_kernel.agent.asker import Asker
 from codeact_kernel.agent.compacting import Compactor
 from codeact_kernel.agent.context import Context
+from codeact_kernel.agent.goal import Goal
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.inbox import Inbox, Note
+from codeact_kernel.agent.standstill import Standstill
+from codeact_kernel.agent.wakeups import WakeUps
 from codeact_kernel.blocks import BlockResult, Prose, StreamOutput
 from codeact_kernel.dialogue import (
     fault_report,
@@ -58,6 +61,8 @@ class Loop:
         inbox: Where everything lands.
         hooks: The caller's own code.
         emit: Gets the events.
+        goal: Whether an answer ends a run.
+        wake_ups: When the model wants to be woken.
         result_tokens: The most that the model reads of one result.
         answer_type: What an answer has to be, or None for any text.
         handles: Whether blocks can ask for whole outputs (`self` exists in our own kernel only).
@@ -74,6 +79,8 @@ class Loop:
         inbox: Inbox,
         hooks: HookChain,
         emit: Callable[[Event], None],
+        goal: Goal,
+        wake_ups: WakeUps,
         *,
         result_tokens: int,
         answer_type: AnswerType | None = None,
@@ -92,7 +99,10 @@ class Loop:
         self._answer_type = answer_type
         self._handles = handles
         self._handle_of_note = handle_of_note
+        self._goal = goal
+        self._wake_ups = wake_ups
         self._compactor = Compactor(asker, context)
+        self._standstill = Standstill()
         self._wall = wall
         self._turn = turn
         self._budget = Budget()
@@ -102,7 +112,7 @@ class Loop:
         """The blocks whose heartbeats are all that the model was woken by."""
 
     async def run(self, task: str, budget: Budget, *, hears: bool = False) -> tuple[str, Any]:
-        """Work on a task until it is answered.
+        """Work on a task until it is answered; on a standing goal, until it is met.
 
         Args:
             task: The task.
@@ -117,8 +127,8 @@ class Loop:
             ModelError: If the model cannot be asked.
             Refused: If a hook refused a call to the model.
         """
-        entry = Task(self._context.fit(task, self._handle("self.history.task")))
-        return await self._within(budget, None, hears, entry)
+        text = self._context.fit(task, self._handle("self.history.task"))
+        return await self._within(budget, None, hears, Task(self._goal.task(text)))
 
     async def go_on(self, last: Reply | None, budget: Budget) -> tuple[str, Any]:
         """Go on with a run that an earlier process has begun.
@@ -139,13 +149,15 @@ class Loop:
         self, budget: Budget, last: Reply | None, hears: bool, task: Task | None = None
     ) -> tuple[str, Any]:
         self._budget, self._told = budget, set()
+        self._standstill.begin()
         try:
-            async with asyncio.timeout(budget.left.get("seconds")):
-                if task is not None:
-                    await self._take_in(task)
-                if hears and self._inbox:
-                    await self._listen()
-                return await self._turns(last)
+            with self._wake_ups.ticking():
+                async with asyncio.timeout(budget.left.get("seconds")):
+                    if task is not None:
+                        await self._take_in(task)
+                    if hears and self._inbox:
+                        await self._listen(None)
+                    return await self._turns(last)
         except TimeoutError as error:
             allowed = budget.limits.seconds or 0
             raise LimitReached("the time is up", limit="seconds", allowed=allowed) from error
@@ -177,7 +189,7 @@ class Loop:
                         return answer
             elif not reply.text.strip() and not reply.calls and not self._busy:
                 self._inbox.put(Report("fault", "Your reply was empty. Write a block, or your answer."))
-            await self._listen()
+            await self._listen(reply)
 
     async def _ask(self) -> Reply:
         self._turn += 1
@@ -221,8 +233,8 @@ class Loop:
 
     @property
     def _busy(self) -> bool:
-        """Whether something runs, or has landed that the model does not know."""
-        return bool(self._inbox) or bool(self._supervisor.live)
+        """Whether something runs, will wake the model, or has landed that it does not know."""
+        return bool(self._inbox or self._supervisor.live or self._wake_ups.pending)
 
     def _is_answer(self, reply: Reply) -> bool:
         only_prose = all(isinstance(part, Prose) for part in reply.parts) and not reply.calls
@@ -235,17 +247,22 @@ class Loop:
             ValueError: If it is not of the wanted type.
         """
         text = reply.text.strip()
+        if more := await self._goal.after(text):
+            self._inbox.turn_up_follow_ups()
+            for report in more:
+                self._inbox.put(report)
+            return None
         value = self._answer_type.read(text) if self._answer_type else None
         if self._inbox.turn_up_follow_ups():
             return None
-        more = await self._hooks.on_stop(text)
-        if more is not None:
-            self._inbox.put(Note("host", more))
+        wish = await self._hooks.on_stop(text)
+        if wish is not None:
+            self._inbox.put(Note("host", wish))
             return None
         return text, value
 
-    async def _listen(self) -> None:
-        """Wait until something lands, and write it down as one message."""
+    async def _listen(self, reply: Reply | None) -> None:
+        """Wait until something lands after a reply, and write it down as one message."""
         await self._inbox.wait()
         items = self._inbox.take()
         beaten = [item.id for item in items if isinstance(item, Heartbeat)]
@@ -257,6 +274,8 @@ class Loop:
         reports += [
             held_report(by, [item.id for item in held if item.by == by]) for by in {i.by: 0 for i in held}
         ]
+        if reply is not None and not (self._supervisor.live or self._wake_ups.pending):
+            reports += self._standstill.look(reply, reports, self._wall() - reply.ended)
         await self._take_in(observation([*reports, *self._warnings()]))
 
     def _warnings(self) -> list[Report]:

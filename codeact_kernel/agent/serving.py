@@ -13,9 +13,11 @@ from typing import Any
 
 from codeact_kernel.agent.config import Settings
 from codeact_kernel.agent.context import Context
+from codeact_kernel.agent.goal import Goal
 from codeact_kernel.agent.history import History
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.options import Options
+from codeact_kernel.agent.wakeups import WakeUps
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.events import Event
 from codeact_kernel.kernels import Back, Kernel, KernelRunner, Serve, Workshop
@@ -102,7 +104,12 @@ def answering(
 
 
 def own_methods(
-    supervisor: Supervisor, kernel: Kernel, context: Context, history: History
+    supervisor: Supervisor,
+    kernel: Kernel,
+    context: Context,
+    history: History,
+    goal: Goal,
+    wake_ups: WakeUps,
 ) -> dict[str, Callable[..., Any]]:
     """What `self.…` calls for blocks, the kernel and the context, by full name.
 
@@ -111,24 +118,31 @@ def own_methods(
         kernel: Runs them.
         context: What the model reads.
         history: What it has read.
+        goal: What it may declare met.
+        wake_ups: What it may be woken by.
     """
     return {
-        **block_methods(supervisor, kernel),
+        **block_methods(supervisor, kernel, wake_ups.cancel),
         **history.methods,
+        **wake_ups.methods,
+        "self.goal_met": goal.met,
         "self.compact_knowledge": in_the_loop(context.compact),
     }
 
 
-def block_methods(supervisor: Supervisor, kernel: Kernel) -> dict[str, Callable[..., Any]]:
+def block_methods(
+    supervisor: Supervisor, kernel: Kernel, take_back: Callable[[str], bool] = lambda id: False
+) -> dict[str, Callable[..., Any]]:
     """What `self.…` calls for blocks and the kernel, by full name: all that needs no model.
 
     Args:
         supervisor: Has the blocks in hand.
         kernel: Runs them.
+        take_back: Takes back what is no block, by its id.
     """
     return {
         "self.output": in_the_loop(supervisor.page),
-        "self.cancel": in_the_loop(lambda id: supervisor.cancel(id, "you cancelled it")),
+        "self.cancel": in_the_loop(lambda id: supervisor.cancel(id, "you cancelled it") or take_back(id)),
         "self.blocks": in_the_loop(lambda: _blocks(supervisor.live, time.time())),
         "self.restart": partial(kernel.kill, "was restarted, because a block asked for it"),
     }

@@ -39,11 +39,12 @@ class Conductor:
         self._out = out
         self._events = events
 
-    async def work(self, task: str | None) -> int:
+    async def work(self, task: str | None, **how: Any) -> int:
         """Work on one task, and give the answer.
 
         Args:
             task: The task; None goes on with the run that was resumed.
+            **how: What `Agent.run` takes besides.
 
         Returns:
             The exit code that it comes to.
@@ -54,7 +55,7 @@ class Conductor:
         try:
             async with Interrupts(self.agent, self._signals, self._screen) as interrupts:
                 agent = self.agent
-                run = await (agent.go_on() if task is None else agent.run(task))
+                run = await (agent.go_on() if task is None else agent.run(task, **how))
                 await interrupts.rest()
                 self._out.check()
                 answer = run.answer

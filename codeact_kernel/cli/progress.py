@@ -18,13 +18,15 @@ from rich.text import Text
 
 from codeact_kernel.blocks import Part, Prose, format_duration
 from codeact_kernel.cli.streams import clean
-from codeact_kernel.cli.told import TAIL, told_block, told_live, told_result
+from codeact_kernel.cli.told import TAIL, told_block, told_live, told_result, told_wake_up
 from codeact_kernel.dialogue import codec
 from codeact_kernel.events import (
     Appended,
     BlockFinished,
     BlockQueued,
     Event,
+    GoalChecked,
+    GoalMet,
     Knowledge,
     ModelRetry,
     NoteReceived,
@@ -36,6 +38,7 @@ from codeact_kernel.events import (
     RunStarted,
     ToolCalled,
     TurnStarted,
+    WakeUpEnded,
 )
 
 if TYPE_CHECKING:
@@ -110,6 +113,13 @@ class Progress:
                 self._calls[event.block_id] += 1
             case BlockFinished():
                 self._show(told_result(event.result, self._calls.pop(event.result.id, 0)))
+            case GoalChecked() if event.code != 0:
+                said = f"The goal is not met: {clean(event.command)} ended with {event.code}."
+                self._show(Text(said, style="yellow"))
+            case GoalMet():
+                self._show(Text(f"The goal is met: {clean(event.evidence)}", style="green"))
+            case WakeUpEnded(came=True):
+                self._show(Text(f"It is time: {clean(event.id)}", style="dim"))
             case NoteReceived():
                 self._show(Text(f"{clean(event.sender)}: {clean(event.text)}", style="cyan"))
             case RunEnded():
@@ -131,6 +141,7 @@ class Progress:
         lines = [told_live(block, mark, now) for block in self.agent.live]
         if self._asked is not None:
             lines.append(self._asking(mark, now))
+        lines = lines or [told_wake_up(wake_up, now) for wake_up in self.agent.wake_ups[:1]]
         room = max(1, height)
         if len(lines) > room:
             more = len(lines) - room + 1

@@ -6,7 +6,7 @@ stderr; the record.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,6 +25,24 @@ ShowPrompt = Annotated[
     bool, typer.Option("--show-prompt", help="Print the system prompt of such a run, and do nothing else.")
 ]
 
+Goal = Annotated[
+    bool,
+    typer.Option(
+        "--goal",
+        help="The task is a standing goal: the run goes on after answers, until the model says what shows that it is "
+        "met, or a limit is reached.",
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="COMMAND",
+        help="A standing goal that is met once this command succeeds; it is run in the workspace after each answer, "
+        "and the model reads what it prints.",
+    ),
+]
+
 
 def run(
     task: TaskText = None,
@@ -35,6 +53,8 @@ def run(
     run_dir: choices.RunDir = None,
     json: Json = False,
     show_prompt: ShowPrompt = False,
+    goal: Goal = False,
+    until: Until = None,
     max_turns: choices.MaxTurns = None,
     max_time: choices.MaxTime = None,
     max_tokens: choices.MaxTokens = None,
@@ -65,7 +85,9 @@ def run(
     chosen = Choices.of(locals())
     if show_prompt:
         return _show_prompt(chosen)
-    return _work(chosen, _read_task(task), json)
+    if until is not None and not until.strip():
+        raise ConfigError("--until takes a command: --until 'pytest -q'")
+    return _work(chosen, _read_task(task), json, goal=goal, until=until)
 
 
 def _read_task(task: str | None) -> str:
@@ -97,7 +119,7 @@ def _show_prompt(chosen: Choices) -> int:
         return in_loop(show)
 
 
-def _work(chosen: Choices, task: str, events: bool) -> int:
+def _work(chosen: Choices, task: str, events: bool, **how: Any) -> int:
     from codeact_kernel.cli.conduct import working
     from codeact_kernel.cli.loop import Signals, in_loop
     from codeact_kernel.cli.screens import Screen, open_screen
@@ -109,6 +131,6 @@ def _work(chosen: Choices, task: str, events: bool) -> int:
 
         async def work(signals: Signals) -> int:
             async with working(fields, screen, signals, out, events=events) as conductor:
-                return await conductor.work(task)
+                return await conductor.work(task, **how)
 
         return in_loop(work)

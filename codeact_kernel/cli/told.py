@@ -17,6 +17,7 @@ from codeact_kernel.blocks import AgentBlock, Block, BlockResult, ErrorOutput, f
 from codeact_kernel.cli.streams import clean
 from codeact_kernel.controls import visible
 from codeact_kernel.dialogue import in_the_end
+from codeact_kernel.events import WakeUpSet
 from codeact_kernel.messages import Usage
 from codeact_kernel.runfiles import as_typed
 from codeact_kernel.supervisor.output import as_text
@@ -63,6 +64,17 @@ def told_result(result: BlockResult, calls: int = 0) -> RenderableType:
     if len(lines) == 1:
         return cut(Text.assemble(head, lines[0]))
     return Group(cut(head), *lines)
+
+
+def told_wake_up(wake_up: WakeUpSet, now: float) -> Text:
+    """Write what the run sleeps for.
+
+    Args:
+        wake_up: The next one.
+        now: The time in seconds since the epoch.
+    """
+    left = format_duration(max(0.0, wake_up.due - now))
+    return cut(Text(f"· sleeps, {left} to go  {clean(wake_up.note)}", style="dim"))
 
 
 def told_live(block: LiveBlock, mark: str, now: float) -> Text:

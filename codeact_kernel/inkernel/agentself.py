@@ -31,7 +31,8 @@ class AgentSelf(Delegation):
     `self.agents` and `self.processes` tell what runs, `self.background(what)` lets something outlive its block,
     `self.restart()` begins with a fresh kernel, `self.budget` tells what the run has used and left, and
     `self.compact_knowledge(text)` replaces the conversation so far by what you write down; `self.history` still has all
-    of it. `await self.run_agent(task)` has a sub-agent do a task, `self.steer(name, note)` tells it something,
+    of it. `self.wake_in("2h", note)` lets the run sleep, and `self.goal_met(evidence)` ends one with a standing goal.
+    `await self.run_agent(task)` has a sub-agent do a task, `self.steer(name, note)` tells it something,
     `self.result(name)` is what it handed back; as one, you hand back with `self.return_value(obj)` and ask with
     `await self.ask_parent(question)`.
     """
@@ -66,10 +67,10 @@ class AgentSelf(Delegation):
         return OutputText(id, page)
 
     def cancel(self, id: str) -> bool:  # noqa: A002
-        """End a block that runs or waits, or a sub-agent with all that it has.
+        """End a block that runs or waits, or a sub-agent with all that it has; or take a wake-up back.
 
         Args:
-            id: The block's id, or the sub-agent's name.
+            id: The block's id, the sub-agent's name, or the wake-up's id.
 
         Returns:
             Whether there was one to end.
@@ -141,6 +142,39 @@ class AgentSelf(Delegation):
             text: What you know.
         """
         self._bridge.call("self.compact_knowledge", (text,))
+
+    def wake_in(self, after: str | float, note: str = "") -> str:
+        """Be woken later. Until then the run does not end: answer nothing but that you wait, and it sleeps at no cost.
+
+        Args:
+            after: In how long: "10m", "2h", or seconds.
+            note: What you want to be told then.
+
+        Returns:
+            Its id, for `self.cancel`.
+
+        Raises:
+            ToolError: If that is no duration.
+        """
+        name: str = self._bridge.call("self.wake_in", (after, note))
+        return name
+
+    @property
+    def wake_ups(self) -> list[dict[str, Any]]:
+        """The wake-ups that have not come, the next one first: id, note, and the seconds left."""
+        wake_ups: list[dict[str, Any]] = self._bridge.call("self.wake_ups")
+        return wake_ups
+
+    def goal_met(self, evidence: str) -> None:
+        """Declare that the standing goal is met; your next answer is then the last one.
+
+        Args:
+            evidence: What shows it: what you ran, and what came of it.
+
+        Raises:
+            ToolError: If there is no standing goal, or a command decides whether it is met.
+        """
+        self._bridge.call("self.goal_met", (evidence,))
 
     @property
     def history(self) -> History:

@@ -10,7 +10,7 @@ from codeact_kernel.tools.builtin.workspace import Workspace
 from codeact_kernel.tools.catalogue import Catalogue
 from codeact_kernel.tools.load import load_tools
 from codeact_kernel.tools.quota import CallCount, CallLimits, Quota
-from codeact_kernel.tools.serve import Caller, ToolServer, ToolUse, caller, notify
+from codeact_kernel.tools.serve import Caller, ToolServer, ToolUse, caller, calling, notify
 from codeact_kernel.tools.tool import Tool, as_tool, as_tools, tool
 from codeact_kernel.tools.toolset import Toolset
 from codeact_kernel.tools.vision import UNSET, Vision, lacking
@@ -31,6 +31,7 @@ __all__ = [
     "as_tool",
     "as_tools",
     "caller",
+    "calling",
     "lacking",
     "load_tools",
     "notify",

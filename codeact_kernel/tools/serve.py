@@ -11,7 +11,8 @@ import inspect
 import itertools
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,6 +71,20 @@ After = Callable[[ToolUse, Any], Awaitable[Any]]
 
 
 _caller: ContextVar[Caller | None] = ContextVar("whose code calls", default=None)
+
+
+@contextmanager
+def calling(who: Caller) -> Iterator[None]:
+    """For what calls a tool's function itself, on the host: whose call it is.
+
+    Args:
+        who: The caller.
+    """
+    token = _caller.set(who)
+    try:
+        yield
+    finally:
+        _caller.reset(token)
 
 
 def caller() -> str | None:

@@ -6,13 +6,16 @@ from contextlib import suppress
 
 from codeact_kernel.agent.answer import AnswerType
 from codeact_kernel.agent.asker import Asker
+from codeact_kernel.agent.checking import Checked
 from codeact_kernel.agent.context import Context
+from codeact_kernel.agent.goal import Goal
 from codeact_kernel.agent.history import History
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.inbox import Inbox
 from codeact_kernel.agent.launcher import Launcher
 from codeact_kernel.agent.loop import Loop
 from codeact_kernel.agent.survey import Survey
+from codeact_kernel.agent.wakeups import WakeUps
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.context import Counter
 from codeact_kernel.dialogue import codec
@@ -29,6 +32,10 @@ class _OtherKernel:
 
     ours = False
     names = ("df", "rows")
+
+
+async def _passes(command):
+    return Checked(0, "")
 
 
 class Play:
@@ -61,6 +68,9 @@ class Play:
         window=None,
         task="Do it.",
         again=(),
+        goal=False,
+        until=None,
+        check=None,
         compiles=lambda code: True,
         chunk=None,
         result_tokens=2000,
@@ -73,7 +83,15 @@ class Play:
             {CodeBlock: self.runner}, self.emit, wall=wall, settings=settings
         ) as supervisor:
             self.supervisor = supervisor
-            survey = Survey(supervisor, _OtherKernel(), self.folder, wall=wall)
+            self.goal = Goal(
+                self.transcript, check or _passes, self.emit, Counter().count, limit=result_tokens
+            )
+            self.wake_ups = WakeUps(self.transcript, self.inbox, self.emit, wall)
+
+            def more():
+                return (*self.goal.lines, *self.wake_ups.lines)
+
+            survey = Survey(supervisor, _OtherKernel(), self.folder, wall=wall, more=more)
             self.context = Context(
                 self.transcript,
                 talk,
@@ -83,9 +101,8 @@ class Play:
                 threshold=threshold,
                 survey=survey,
             )
-            history = History(self.transcript, lambda: supervisor.shelf.place("history"))
-            self.history = history
-            launcher = Launcher(supervisor, chain, self.emit, wall)
+            self.history = History(self.transcript, lambda: supervisor.shelf.place("history"))
+            launcher = Launcher(supervisor, chain, self.emit, wall, take_back=self.wake_ups.take_back)
             asker = Asker(self.model, talk, launcher, chain, self.emit, compiles, wall)
             answer_type = AnswerType(output_type) if output_type else None
             loop = Loop(
@@ -95,13 +112,16 @@ class Play:
                 self.inbox,
                 chain,
                 self.emit,
+                self.goal,
+                self.wake_ups,
                 result_tokens=result_tokens,
                 answer_type=answer_type,
-                handle_of_note=history.handle_of,
+                handle_of_note=self.history.handle_of,
                 wall=wall,
             )
             for left, each in zip(range(len(again), -1, -1), (task, *again), strict=True):
                 self.emit(RunStarted("r", each, "m", "system", wall()))
+                self.goal.begin(goal, until)
                 with suppress(*([CodeactError] if left else [])):
                     self.answer, self.value = await loop.run(
                         each, Budget(Limits(turns=turns, seconds=seconds))

@@ -323,7 +323,7 @@ async def test_past_the_threshold_the_model_is_reminded(play):
 
 @jumping
 async def test_a_context_overflow_is_compacted_and_asked_again(play):
-    await play.run(block('print("x")'), ContextOverflow("too long"), "done")
+    await play.run(block('print("x")'), ContextOverflow("too long"), "x was printed", "done")
     assert play.answer == "done"
     assert any(isinstance(e, Knowledge) for e in play.transcript.entries)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,8 @@ from codeact_kernel.events import (
     Appended,
     BlockFinished,
     BlockQueued,
+    GoalChecked,
+    GoalMet,
     Knowledge,
     ModelRetry,
     NoteReceived,
@@ -39,6 +41,8 @@ from codeact_kernel.events import (
     RunStarted,
     ToolCalled,
     TurnStarted,
+    WakeUpEnded,
+    WakeUpSet,
 )
 from codeact_kernel.messages import Usage
 from codeact_kernel.supervisor import LiveBlock
@@ -91,6 +95,7 @@ class Watching:
 @dataclass
 class Alive:
     live: list[LiveBlock]
+    wake_ups: list[WakeUpSet] = field(default_factory=list)
 
 
 def live(id, *, started=None, last="", timeout=None):
@@ -292,6 +297,29 @@ def test_what_the_model_does_is_shown_while_it_is_asked():
     assert watching.changes()[2:] == "turn 3: the model writes, 16 characters, 10s\n"
     watching.tell(Appended(3, Reply(3, "", (CodeBlock("x = 1"),))))
     assert watching.changes().strip() == ""
+
+
+def test_a_run_that_sleeps_says_for_how_long_and_what_for():
+    watching = Watching()
+    watching.progress.agent = Alive([], [WakeUpSet("wake-1", EVIL + "look", 8_200.0, 1_000.0)])
+    (line,) = watching.changes(width=200).splitlines()
+    assert line.startswith("· sleeps, 2h to go  ")
+    assert "\x1b" not in line
+    watching.tell(TurnStarted(3, 1_000.0))
+    assert "sleeps" not in watching.changes()
+
+
+def test_what_came_of_a_goal_is_shown():
+    watching = Watching()
+    watching.tell(
+        GoalChecked("pytest -q" + EVIL, 1, "2 failed", 3.0),
+        GoalMet("12 passed" + EVIL),
+        WakeUpEnded("wake-1", True, 1.0),
+    )
+    assert "The goal is not met: pytest -q" in watching.stays
+    assert "The goal is met: 12 passed" in watching.stays
+    assert "It is time: wake-1" in watching.stays
+    assert "\x1b" not in watching.stays
 
 
 def test_tool_calls_are_counted_by_block():

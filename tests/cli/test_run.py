@@ -175,6 +175,37 @@ def test_at_a_limit_the_exit_code_is_3_and_the_record_is_kept(piped, scripted, b
 
 
 @pytest.mark.kernel
+def test_a_standing_goal_goes_on_after_answers_until_it_is_met(piped, scripted, block, record):
+    model = scripted(["I begin.", block('print("x")'), "GOAL MET: x was printed"])
+    said = piped("run", *model, "--goal", "Print x.").end()
+    assert (said.code, said.out) == (0, "GOAL MET: x was printed\n")
+
+
+@pytest.mark.kernel
+def test_a_command_tells_whether_the_goal_is_met_and_a_limit_ends_it_all_the_same(
+    piped, scripted, block, place
+):
+    turns = iter(range(100))
+
+    def script(request):
+        number = next(turns)
+        return "Done." if number % 2 else block(f"open('n.txt', 'a').write('x')  # {number}")
+
+    model = scripted(script)
+    said = piped("run", *model, "--until", "grep xxx n.txt", "Write three.").end()
+    assert (said.code, said.out) == (0, "Done.\n")
+    assert (place / "n.txt").read_text() == "xxx"
+    said = piped("run", *model, "--until", "false", "--max-turns", 3, "Never.").end()
+    assert (said.code, said.out) == (3, "")
+
+
+def test_an_empty_command_is_told(piped):
+    said = piped("run", "--until", " ", "Write.").end()
+    assert said.code == 2
+    assert "--until takes a command" in said.line
+
+
+@pytest.mark.kernel
 def test_the_time_is_a_limit(piped, scripted, block, record):
     model = scripted([block("import time\ntime.sleep(60)")])
     said = piped("run", *model, "--max-time", "500ms", "Sleep.").end()

@@ -97,7 +97,7 @@ def test_each_line_says_whose_it_is_and_is_signed_with_the_one_before(stage):
 
 LEFT_OUT = {
     "Appended", "Audited", "BlockHeld", "BlockOutput", "Drafted", "Heartbeat", "ModelRetry", "ModelUsed", "Notice",
-    "ReplyDelta", "Spent", "TurnStarted",
+    "ReplyDelta", "Spent", "TurnStarted", "WakeUpEnded", "WakeUpSet",
 }  # fmt: skip
 """What is asked of models and said by them, and what blocks put out: the journal has it."""
 

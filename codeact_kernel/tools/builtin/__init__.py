@@ -21,6 +21,8 @@ from codeact_kernel.tools.builtin.suites import SuiteTools
 from codeact_kernel.tools.builtin.workspace import Workspace
 from codeact_kernel.tools.tool import Tool, as_tool, tool
 
+__all__ = ["GROUPS", "CommandTools", "Workspace", "workspace_tools"]
+
 GROUPS = ("files", "search", "commands", "web")
 
 
