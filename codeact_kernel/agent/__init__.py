@@ -21,6 +21,7 @@ from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK, OUTPUTS
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
+from codeact_kernel.agent.runs import KnownRun, known_runs, leftovers, old_runs, remove_leftover, remove_run
 from codeact_kernel.agent.serving import answering, block_methods, make_server
 from codeact_kernel.agent.trust import UntrustedWorkspace, remember
 
@@ -35,6 +36,7 @@ __all__ = [
     "Bookkeeping",
     "HookChain",
     "Hooks",
+    "KnownRun",
     "Options",
     "Past",
     "Plan",
@@ -47,13 +49,18 @@ __all__ = [
     "approve_in_notebook",
     "block_methods",
     "house",
+    "known_runs",
+    "leftovers",
     "load_settings",
     "make_gate",
     "make_run_dir",
     "make_server",
+    "old_runs",
     "open_past",
     "plan",
     "remember",
+    "remove_leftover",
+    "remove_run",
     "told_in_notebook",
     "wanted_kernel",
     "write_prompt",

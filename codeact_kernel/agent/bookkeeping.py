@@ -82,7 +82,13 @@ class Bookkeeping:
             past: The run that it is of.
         """
         recording = Recording(
-            past.folder, self._transcript, self._report, signer_or_none(), past.lock, past.last
+            past.folder,
+            self._transcript,
+            self._report,
+            signer_or_none(),
+            past.lock,
+            past.last,
+            None if past.anew else past.summary,  # else it hears of all that again
         )
         await self._record(recording)
         for event in past.anew:

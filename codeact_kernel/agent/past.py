@@ -21,7 +21,14 @@ from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import Event, RunResumed, RunStarted
 from codeact_kernel.messages import CallPiece, ToolCall
-from codeact_kernel.record import is_ours, notebook_events, read_journal, read_notebook
+from codeact_kernel.record import (
+    Summary,
+    is_ours,
+    notebook_events,
+    read_journal,
+    read_notebook,
+    write_notebook,
+)
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.transcript import Transcript
 
@@ -48,6 +55,7 @@ class Past:
     lock: RunLock
     transcript: Transcript
     remains: Remains
+    summary: Summary
     last: str = ""
     """The signature of the journal's last line."""
     anew: tuple[Event, ...] = ()
@@ -66,6 +74,13 @@ class Past:
         return had | {
             name: value for name, value in self.now.options.items() if name not in ("limits", "kept")
         }
+
+    def mend(self) -> None:
+        """Write the notebook as the journal has it: a process that was killed may not have come to that."""
+        if not self.anew:
+            write_notebook(
+                self.folder.path / NOTEBOOK, self.transcript, folder=self.folder, signer=signer_or_none()
+            )
 
     def close(self) -> None:
         """Let go of the run."""
@@ -98,7 +113,8 @@ def open_past(run: Path, *, trusted: bool = False, from_notebook: bool = False) 
         )
         raise ConfigError(f"there is no run in {path}: {source.name} is missing{hint}")
     folder = Folder.make(path)
-    past = Past(folder, RunLock(folder), Transcript(), Remains())
+    transcript = Transcript()
+    past = Past(folder, RunLock(folder), transcript, Remains(), Summary(transcript))
     try:
         ours = (_from_notebook if from_notebook else _from_journal)(past, source)
         if not past.transcript.runs:
@@ -150,5 +166,6 @@ def _taking(past: Past) -> Callable[[Event], None]:
     def take(event: Event) -> None:
         past.transcript.apply(event)
         past.remains.apply(event)
+        past.summary.apply(event)
 
     return take

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from codeact_kernel.agent.runlock import RunLock
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Event
-from codeact_kernel.record import Journal, NotebookFile, Recorder, Seal
+from codeact_kernel.record import Journal, NotebookFile, Recorder, Seal, Summary
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.signing import Signer
 from codeact_kernel.transcript import Transcript
@@ -30,6 +31,7 @@ class Recording:
         signer: Signs the notebook and the journal; None for no signature.
         lock: Keeps other processes from this run; None for a sub-agent's. It is let go of with the record.
         last: The signature of the last line of the journal that is gone on with.
+        summary: What there is to tell of the run so far; None at its beginning.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Recording:
         signer: Signer | None = None,
         lock: RunLock | None = None,
         last: str = "",
+        summary: Summary | None = None,
     ) -> None:
         self.folder = folder
         self.notebook = folder.path / NOTEBOOK
@@ -49,6 +52,7 @@ class Recording:
         seal = None if signer is None else Seal(signer, last)
         self._journal = Journal(folder.path / JOURNAL, report=report, folder=folder, seal=seal)
         self._lock = lock
+        self._summary = summary or Summary(transcript)
         self._closing = asyncio.Event()
         self._open = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="record")
@@ -69,6 +73,9 @@ class Recording:
         """Take an event that the transcript has heard of already."""
         self._journal(event)
         self._recorder(event)
+        self._summary.apply(event)
+        with suppress(OSError):  # where the disk is full, the journal and the notebook say so
+            self._summary.write(event, self.folder)
 
     async def _keep(self) -> None:
         with self._journal:

@@ -24,6 +24,7 @@ from codeact_kernel.cli.mcp import mcp
 from codeact_kernel.cli.models import model
 from codeact_kernel.cli.resume import resume
 from codeact_kernel.cli.run import run
+from codeact_kernel.cli.runs import runs
 from codeact_kernel.cli.streams import CleanFormatter, clean, complain, masked
 from codeact_kernel.errors import CodeactError
 
@@ -61,6 +62,7 @@ app.command(epilog=example("codeact chat --model gpt-5-mini"))(chat)
 app.command(epilog=example("codeact demo"))(demo)
 app.command(epilog=example("codeact install --user"))(install)
 app.command(epilog=example("codeact mcp --workspace ~/project", "codeact mcp --http 8000"))(mcp)
+app.add_typer(runs, name="runs")
 app.add_typer(model, name="model")
 app.add_typer(audit, name="audit")
 

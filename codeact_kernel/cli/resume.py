@@ -164,6 +164,7 @@ def _work(
     answered = last.stop == "answered"
     with answers() as out:
         if answered and task is None:
+            past.mend()
             complain("this run is answered; write a further task behind it to go on")
             out.write((last.end and last.end.answer) or "")
             return 0

@@ -11,10 +11,12 @@ from codeact_kernel.record.reading import JournalRead, read_journal
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
 from codeact_kernel.record.recorder import Recorder, snapshot
 from codeact_kernel.record.seal import Seal
+from codeact_kernel.record.summary import SUMMARY, Summary
 from codeact_kernel.record.trust import is_ours
 from codeact_kernel.record.writing import NotebookFile, write_notebook
 
 __all__ = [
+    "SUMMARY",
     "Journal",
     "JournalRead",
     "Notebook",
@@ -22,6 +24,7 @@ __all__ = [
     "NotebookSettings",
     "Recorder",
     "Seal",
+    "Summary",
     "is_ours",
     "notebook_events",
     "notebook_text",
