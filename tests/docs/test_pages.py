@@ -149,7 +149,9 @@ def unknown_in(arguments):
     command = typer.main.get_command(app)
     rest = list(arguments)
     while hasattr(command, "commands"):
-        name = rest.pop(0) if rest else ""
+        if not rest and command.invoke_without_command:
+            return []
+        name = rest.pop(0)
         if name not in command.commands:
             return [name]
         command = command.commands[name]
