@@ -25,90 +25,21 @@ commonly said.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
+from accounts import SYSTEM, Conversation, Cost, open_counter, schemas
 from chores import Task, World, copying, headings, orders
-from pydantic import TypeAdapter
 
 from codeact_kernel import Agent
 from codeact_kernel.context import Counter
 from codeact_kernel.messages import Message, ModelRequest, ToolCall
-from codeact_kernel.model.catalogue import VOCABULARIES
-from codeact_kernel.model.weights import models_dir
 from codeact_kernel.testing import ScriptedModel
 
-SYSTEM = "You solve tasks by calling tools. When the task is done, reply in plain text: that is your answer."
 PUBLISHED = [
     ("Anthropic, code execution with MCP", 150_000, 2_000),
     ("Microsoft, CodeAct in Agent Framework", 6_890, 2_489),
 ]
-
-
-@dataclass
-class Cost:
-    """What a way costs."""
-
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.calls + other.calls,
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-        )
-
-
-class Conversation:
-    """A context that grows at its end, and is sent with each call of the model.
-
-    Args:
-        counter: Counts.
-        tokens: What is sent with each call besides messages.
-    """
-
-    def __init__(self, counter: Counter, tokens: int) -> None:
-        self._counter = counter
-        self._empty = counter.count_messages([])
-        self._size = self._empty + tokens
-        self.cost = Cost()
-
-    def _of(self, message: Message) -> int:
-        return self._counter.count_messages([message]) - self._empty
-
-    def add(self, *messages: Message) -> None:
-        """Put something into the context."""
-        self._size += sum(map(self._of, messages))
-
-    def say(self, reply: Message) -> None:
-        """One call of the model."""
-        said = self._counter.count(reply.content)
-        said += sum(self._counter.count(call.name + call.arguments) for call in reply.tool_calls)
-        self.cost += Cost(1, self._size, said)
-        self.add(reply)
-
-
-def schemas(tools: list[Callable[..., Any]]) -> str:
-    """How tools are offered to an endpoint."""
-    return json.dumps(
-        [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.__name__,
-                    "description": inspect.getdoc(tool),
-                    "parameters": TypeAdapter(tool).json_schema(),
-                },
-            }
-            for tool in tools
-        ]
-    )
 
 
 def by_calls(task: Task, counter: Counter, parallel: bool) -> Cost:
@@ -173,9 +104,7 @@ def row(name: str, cost: Cost, base: Cost | None = None) -> None:
 
 
 async def main() -> None:
-    counter = Counter(encoding="o200k_base", vocabularies=models_dir() / VOCABULARIES)
-    if not counter.exact:
-        print("no vocabulary here (codeact model fetch vocabularies): tokens are estimates, four bytes each")
+    counter = open_counter()
     world = World()
     ways = ("JSON calls, one a reply", "JSON calls, all that can be", "blocks")
     sums = {way: Cost() for way in ways}
