@@ -26,7 +26,7 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.past import Past, open_past
 from codeact_kernel.agent.recording import OUTPUTS
 from codeact_kernel.agent.remembering import check_not_weaker
-from codeact_kernel.agent.resuming import recall, restore, take_up, told
+from codeact_kernel.agent.resuming import take_past
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_agent_dir, make_run_dir
 from codeact_kernel.blocks import AgentBlock
@@ -450,26 +450,18 @@ class Agent(Options):
         past, self._past = self._past, None
         if past is None:
             return
-        parts, run = self._entered, past.transcript.runs[-1]
+        parts = self._entered
         self._shelve(past.folder)
         await self._books.go_on(past)
         self._books.open_audit(parts.settings, self.audit)
-        recall(past.transcript, parts.supervisor)
-        if limits is not None or run.end is None:
-            what = self._what_counts(limits or Limits())
-            self._emit(
-                RunResumed(run.start.run_id, time.time(), parts.model.name, *what, past.remains.worked)
-            )
-            take_up(past.transcript, past.remains, past.folder.path, self._emit, self._inbox)
-        if limits is None and run.end is None:
-            usage = self.transcript.usage - run.before
-            self._emit(
-                RunEnded("cancelled", None, usage, run.turn_count, time.time(), "another task was begun")
-            )
-        restored = await restore(parts.kernel, past.folder.path, past.remains.names)
-        text = told(run, past.remains, restored, time.time())
-        if text and not (limits is not None and past.remains.has_answer and not self._inbox):
-            self._inbox.put(reminder_report(text))
+        resumed = RunResumed(
+            past.transcript.runs[-1].start.run_id,
+            time.time(),
+            parts.model.name,
+            *self._what_counts(limits or Limits()),
+            past.remains.worked,
+        )
+        await take_past(past, parts, resumed, self._emit, self._inbox, goes_on=limits is not None)
 
     def _budget(self, limits: Limits, spent: Spent | None = None) -> Budget:
         """The budget of a run: a new one for a root's, for others that of their tree."""

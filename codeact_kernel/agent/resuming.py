@@ -7,45 +7,79 @@ before it is asked again. Nothing is run again: whether a block is, only the mod
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeact_kernel.agent.inbox import Inbox, Note
+from codeact_kernel.agent.past import Past
 from codeact_kernel.agent.remains import Remains
 from codeact_kernel.agent.unfinished import end_of
 from codeact_kernel.blocks import AgentBlock, format_duration
-from codeact_kernel.dialogue import fault_report, format_parts
-from codeact_kernel.errors import SHOWN
-from codeact_kernel.events import Appended, BlockFinished, Event, Reply
-from codeact_kernel.kernels import Kernel
+from codeact_kernel.dialogue import fault_report, format_parts, reminder_report
+from codeact_kernel.errors import KernelDied, KernelError
+from codeact_kernel.events import Appended, BlockFinished, Event, Reply, RunEnded, RunResumed
+from codeact_kernel.kernels import Kernel, Restored, after
+from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import Supervisor
-from codeact_kernel.transcript import RunRecord, Transcript, Turn
+from codeact_kernel.transcript import Transcript, Turn
+
+if TYPE_CHECKING:
+    from codeact_kernel.agent.assembly import Parts
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What of a namespace has come back."""
+async def take_past(
+    past: Past,
+    parts: Parts,
+    resumed: RunResumed,
+    emit: Callable[[Event], None],
+    inbox: Inbox,
+    *,
+    goes_on: bool,
+) -> None:
+    """Take up a run: what it left open has an end then, what is left of its namespace is bound, and both are told.
 
-    back: tuple[str, ...] = ()
-    """The names that are there again."""
-    gone: dict[str, str] = field(default_factory=dict)
-    """The names that are not, each with the reason; an empty one is the kernel's end."""
+    Args:
+        past: The run, whose record is open.
+        parts: Those of the agent that takes it up.
+        resumed: What tells of that.
+        emit: Gets the events that are missing.
+        inbox: Where the loop waits.
+        goes_on: Whether its last run goes on; else another one begins.
+    """
+    run, folder = past.transcript.runs[-1], past.folder
+    recall(past.transcript, parts.supervisor)
+    if goes_on or run.end is None:
+        emit(resumed)
+        take_up(past.transcript, past.remains, folder.path, emit, inbox)
+    if not goes_on and run.end is None:
+        usage = past.transcript.usage - run.before
+        emit(RunEnded("cancelled", None, usage, run.turn_count, time.time(), "another task was begun"))
+    death = await restore(parts.kernel, folder, past.remains)
+    if goes_on and past.remains.has_answer and not inbox:
+        return
+    if death.lost or death.back or any(turn.blocks for turn in run.turns):
+        inbox.put(reminder_report(told(death, past.remains.last, time.time())))
 
 
-async def restore(kernel: Kernel, folder: Path, names: tuple[str, ...]) -> Restored:
+async def restore(kernel: Kernel, folder: Folder, remains: Remains) -> KernelDied:
     """Bring back what a namespace held.
 
     Args:
         kernel: A fresh one, with what was seeded.
         folder: The run's.
-        names: What the old one held when it was last heard of.
+        remains: What is left open of the run.
 
     Returns:
-        What of it is there again.
+        How the old kernel ended, with what is there again, and what is not, and why.
     """
-    del folder  # nothing of a namespace lies in it
-    return Restored(gone={name: "" for name in names if name not in kernel.names})
+    try:
+        restored = await kernel.restore(folder)
+    except KernelError as error:
+        restored = Restored(fault=f"bringing the checkpoint back failed: {error.message}")
+    names = tuple(dict.fromkeys((*remains.names, *restored.missing)))
+    return after(KernelDied("the process that it lived in has ended", lost=names), kernel.names, restored)
 
 
 def take_up(
@@ -97,37 +131,17 @@ def partial(turn: Turn) -> Reply:
     return turn.draft or Reply(turn.number, format_parts(blocks), blocks, started=turn.started)
 
 
-def told(run: RunRecord, remains: Remains, restored: Restored, now: float) -> str:
-    """What the model reads of the resume; empty where nothing is different for it.
+def told(death: KernelDied, last: float, now: float) -> str:
+    """What the model reads of the resume.
 
     Args:
-        run: The run.
-        remains: What was left open.
-        restored: What of its namespace is there again.
-        now: The time, in seconds since the epoch.
+        death: How its kernel has ended, and what of its namespace is there again.
+        last: When something was last heard of the run, in seconds since the epoch.
+        now: The time.
     """
-    if not (restored.gone or restored.back or any(turn.blocks for turn in run.turns)):
-        return ""
-    stopped = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(remains.last))
-    ago = format_duration(now - remains.last)
-    gone = f"The process that this run lived in ended at {stopped}, {ago} ago, and your kernel with it."
-    lines = [f"{gone} The run goes on now, in a fresh kernel."]
-    if restored.back:
-        lines.append(f"These names are back: {_some(restored.back)}.")
-    lost = [name for name, reason in restored.gone.items() if not reason]
-    if lost:
-        lines.append(f"These names are gone: {_some(lost)}.")
-    lines += [
-        f"{name} is not back: {reason}." for name, reason in list(restored.gone.items())[:SHOWN] if reason
-    ]
-    lines.append(
-        "Nothing was run again. To run a block again is your choice, and sound only where running it twice does no "
-        "harm; files that were written are still there."
+    stopped, ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(last)), format_duration(now - last)
+    return (
+        f"The process that this run lived in ended at {stopped}, {ago} ago, and your kernel with it. The run goes on "
+        f"now, in a fresh kernel.{death.loss}\nNothing was run again. To run a block again is your choice, and sound "
+        "only where running it twice does no harm; files that were written are still there."
     )
-    return "\n".join(lines)
-
-
-def _some(names: Iterable[str]) -> str:
-    names = list(names)
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{', '.join(names[:SHOWN])}{more}"

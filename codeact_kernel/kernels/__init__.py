@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from codeact_kernel.environment import kernel_environment
 from codeact_kernel.kernels.calls import Back, Serve
-from codeact_kernel.kernels.checkpoints import Checkpoints, Restored
+from codeact_kernel.kernels.checkpoints import Checkpoints, Restored, after
 from codeact_kernel.kernels.compiles import compiles
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.interpreter import Launch, choose
@@ -40,6 +40,7 @@ __all__ = [
     "SandboxSettings",
     "Serve",
     "Workshop",
+    "after",
     "choose",
     "choose_sandbox",
     "compiles",

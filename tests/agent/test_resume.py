@@ -176,6 +176,20 @@ async def test_a_run_at_a_limit_goes_on_with_a_new_one_and_its_turns_count(tmp_p
     assert (run.stop, run.turns, run.id) == ("answered", 3, again.id)
 
 
+async def test_what_a_checkpoint_holds_is_back_and_told_and_what_cannot_be_saved_is_not(tmp_path):
+    code = block("rows = [3, 1, 2]\ndef total():\n    return sum(rows)\nlog = open('log', 'w')")
+    async with Agent(ScriptedModel([code]), workspace=tmp_path, run_dir=tmp_path / "run") as agent:
+        await agent.run("Do it.", max_turns=1)
+    ask = block("rows.append(4)\nprint('total', total())")
+    run, model = await resumed(tmp_path / "run", [ask, "so"], max_turns=3)
+    told = said(model)[-1]
+    assert "These names are back, as they were at" in told
+    assert "rows" in told.partition("are back")[2].partition("are gone")[0]
+    assert "log (" in told.partition("are gone")[2]
+    assert "total 10" in said(model, 1)[-1]
+    assert run.answer == "so"
+
+
 async def test_a_failed_run_goes_on(tmp_path):
     with pytest.raises(ModelUnreachable):
         async with Agent(
