@@ -128,7 +128,8 @@ class Checkpoints:
             try:
                 async with asyncio.timeout(patience):
                     store = await asyncio.to_thread(Store, run)
-                    content = {"folder": str(place), "most": self._most, "have": sorted(store.have)}
+                    content = {"folder": str(place), "most": self._most, "room": process.room()}
+                    content["have"] = sorted(store.have)
                     at = time.time()
                     reply = await process.client.request(wire.CHECKPOINT, content, channel="control")
                     self.fault = reply["content"]["error"] or ""

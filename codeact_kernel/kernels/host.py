@@ -22,7 +22,7 @@ from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.large import Large
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.memory import Memory, Point
-from codeact_kernel.kernels.process import KernelProcess, spawn
+from codeact_kernel.kernels.process import ROOM, KernelProcess, spawn
 from codeact_kernel.kernels.sandbox import Told
 from codeact_kernel.kernels.seeding import CLOUDPICKLE, Seeds
 from codeact_kernel.kernels.settings import KernelSettings
@@ -369,6 +369,7 @@ class Kernel:
         self._process = await self._begin(self._launch, self.settings)
         self._process.on_death = lambda death: self.on_death(death)
         self._process.checkpoint = lambda: self.checkpoints.at
+        self._process.room = lambda: min(ROOM, self._memory.left // 2)
         if self._process.proxy is not None:
             self._process.proxy.told = lambda *about: self.on_reached(*about)
         try:

@@ -158,6 +158,11 @@ class Memory:
         self._warn = warn
         self._warned = False
 
+    @property
+    def left(self) -> int:
+        """Bytes that its processes may still take, as far as the latest reading goes."""
+        return max(0, self.limit.size - (self.curve.points[-1][1] if self.curve.points else 0))
+
     async def watch(self, pid: int) -> str | None:
         """Read a process's memory until it has to be ended, or is gone.
 

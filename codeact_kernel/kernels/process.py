@@ -36,6 +36,8 @@ DEATH_POLL = 0.2
 """Seconds between two looks at the process."""
 LOG_TAIL = 2**16
 """Bytes of the end of what a kernel has written to its log that are looked at."""
+ROOM = 2**30
+"""Bytes of memory that a checkpoint may take where there is enough; ours."""
 CHILDREN_TIMEOUT = 3.0
 """Seconds that a kernel may take to end its children: it needs 0.5 where they heed SIGTERM or not."""
 
@@ -71,6 +73,8 @@ class KernelProcess:
         """Told once it has ended, unless it was stopped."""
         self.checkpoint: Callable[[], str] = lambda: ""
         """Says of what time there is a checkpoint of its namespace."""
+        self.room: Callable[[], int] = lambda: ROOM
+        """Says how many bytes of memory a checkpoint may take."""
         self.info: dict[str, Any] = {}
         """What it answered to a kernel_info_request."""
         self.is_open = False

@@ -41,7 +41,7 @@ def save(folder, namespace, *, busy=(), have=(), most=MOST):
     """Write a checkpoint of a namespace; returns its manifest."""
     folder.mkdir(exist_ok=True)
     note = SimpleNamespace(number=-1)
-    Writer(str(folder), namespace, dict(busy), {}, most, have, note).write(names_of(namespace))
+    Writer(str(folder), namespace, dict(busy), {}, most, 2**40, have, note).write(names_of(namespace))
     return json.loads((folder / "manifest.json").read_text())
 
 

@@ -241,6 +241,14 @@ async def test_a_full_disk_costs_the_checkpoint_and_not_the_one_before(kept):
     assert (await kept.run("a")).value == "1"
 
 
+async def test_what_takes_more_memory_than_there_is_room_for_is_left_out(kept):
+    await kept.run("rows = [{'n': str(n)} for n in range(400_000)]\nsmall = 1")
+    kept.kernel.process.room = lambda: 20_000_000
+    manifest = await save(kept)
+    assert manifest["missing"] == {"rows": "there was not enough memory to pickle it"}
+    assert [group["names"] for group in manifest["groups"]] == [["small"]]
+
+
 async def test_who_might_do_less_brings_back_nothing_here(kept, run, tmp_path):
     await kept.run("a = 1")
     await save(kept)

@@ -74,8 +74,19 @@ _SHOWN = 200
 """Characters of a reason."""
 
 
-_atomic: dict[type, bool] = {}
-"""Of each class whether it is one of those."""
+_NAMED = (type, types.FunctionType)
+
+
+class _Atomic(dict[type, bool]):
+    """Of each class whether it is one of those: looked up for each object, so without a call."""
+
+    def __missing__(self, kind: type) -> bool:
+        atomic = issubclass(kind, _ATOMS) or kind.__module__.startswith("numpy.dtype")
+        self[kind] = atomic
+        return atomic
+
+
+_ATOMIC = _Atomic()
 
 
 class NotKept(TypeError):
@@ -166,8 +177,12 @@ class Names:
         piece.parts = {
             number: value
             for number, (_, value) in pickler.memo.copy().items()
-            if number not in trip.by_name and value is not values and not _is_atom(value)
+            if not _ATOMIC[type(value)] and number not in trip.by_name
         }
+        # A class of a library is not of this namespace, and so nobody's to share.
+        for number, value in list(piece.parts.items()):
+            if value is values or (isinstance(value, _NAMED) and not go_by_name(value)):
+                del piece.parts[number]
         return piece
 
 
@@ -265,16 +280,7 @@ def why_not(value: Any, error: BaseException) -> str:
 
 def go_by_name(value: Any) -> bool:
     """Whether a value of the namespace is a class or a function that was made in it."""
-    return isinstance(value, type | types.FunctionType) and getattr(value, "__module__", "") == "__main__"
-
-
-def _is_atom(value: Any) -> bool:
-    if isinstance(value, type | types.FunctionType):
-        return not go_by_name(value)
-    kind = type(value)
-    if kind not in _atomic:
-        _atomic[kind] = issubclass(kind, _ATOMS) or kind.__module__.startswith("numpy.dtype")
-    return _atomic[kind]
+    return isinstance(value, _NAMED) and getattr(value, "__module__", "") == "__main__"
 
 
 def _cached(function: Any, parameters: dict[str, Any]) -> Any:

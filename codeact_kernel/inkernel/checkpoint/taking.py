@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 import shutil
+import sys
 import time
 import types
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -28,8 +29,6 @@ ALL = 120.0
 """Seconds that a checkpoint may take; ours: 1 GB of arrays takes four."""
 TRIES = 3
 """How often one is tried when a value's pickling ends the copy: each time without the names that did."""
-ROOM = 2**29
-"""Bytes of memory that the copy may take besides what it shares and what it is to write; ours."""
 _OWN = re.compile(r"_+|_i+|_i?\d+|_[iod]h|In|Out|__\w+__|_exit_code")
 """Names that are IPython's or the module's own."""
 _MADE = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
@@ -71,7 +70,7 @@ class Checkpoints:
         wanted = parent["content"]
 
         async def work() -> None:
-            error = await asyncio.to_thread(self.take, wanted["folder"], wanted["most"], wanted["have"])
+            error = await asyncio.to_thread(self.take, **wanted)
             self._reply(wire.CHECKPOINT_REPLY, {"status": "ok", "error": error}, parent, ident)
 
         self._beside(work())
@@ -87,25 +86,28 @@ class Checkpoints:
 
         self._beside(work())
 
-    def take(self, folder: str, most: int, have: Sequence[str]) -> str | None:
+    def take(self, folder: str, most: int, room: int, have: Sequence[str]) -> str | None:
         """Take a checkpoint.
 
         Args:
             folder: Where to; it is made.
             most: Bytes that it may have.
+            room: Bytes of memory that taking it may take.
             have: The digests of files that the host has.
 
         Returns:
             Why there is none; None where there is one.
         """
+        if sys.platform != "linux":
+            return "checkpoints are taken on Linux only"
         self._family.ensure_cloudpickle()
         parcels.pickler_class()
         names, values, deadline = self.names(), self._shell.user_ns, time.monotonic() + ALL
         for _ in range(TRIES):
             note = Note()
-            writer = Writer(folder, values, self.busy(names), self._skipped(names), most, have, note)
+            writer = Writer(folder, values, self.busy(names), self._skipped(names), most, room, have, note)
             Path(folder).mkdir(0o700)
-            how = run_in_copy(partial(writer.write, names), note, most + ROOM, deadline)
+            how = run_in_copy(partial(writer.write, names), note, most + room, deadline)
             if how is None and Path(folder, MANIFEST).exists():
                 self._learn(folder)
                 return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import graphlib
 import hashlib
+import mmap
 import signal
 import sys
 import time
@@ -34,7 +35,9 @@ VERSION = "{}.{}".format(*sys.version_info)
 """Python's. What another one has pickled may hold code that this one cannot run."""
 WORK, EACH = 10.0, 30.0
 """Seconds of a processor, and of a clock, that the pickling of one name may take; ours: a million small objects take
-two, and on a machine with much to do the clock goes on meanwhile."""
+four, and on a machine with much to do the clock goes on meanwhile."""
+LOOK = 0.25
+"""Seconds between looks at what pickling has taken."""
 
 
 class Writer:
@@ -46,6 +49,7 @@ class Writer:
         busy: Names that blocks which run may be changing, and those blocks.
         skip: Names that are not tried, and why.
         most: Bytes that it may have, all in all.
+        room: Bytes of memory that this process may take.
         have: The digests of what the host has.
         note: Takes the number of the name that is being pickled, for who looks why this process has ended.
     """
@@ -57,6 +61,7 @@ class Writer:
         busy: Mapping[str, str],
         skip: Mapping[str, str],
         most: int,
+        room: int,
         have: Iterable[str],
         note: Any,
     ) -> None:
@@ -67,7 +72,7 @@ class Writer:
         self._used = 0
         self._slow: dict[str, str] = {}
         self._pickles = Names(namespace, {}, most)
-        self._limit = _Limit()
+        self._limit = _Limit(room)
 
     def write(self, names: Sequence[str]) -> None:
         """Write it.
@@ -217,18 +222,27 @@ def _together(pieces: list[Piece]) -> list[list[str]]:
 
 
 class _Limit:
-    """Raises `TooLong` where the pickling of one name takes longer than it may. Looks every second."""
+    """Ends the pickling of a name that takes more time or memory than there is.
 
-    def __init__(self) -> None:
+    Args:
+        room: Bytes of memory that this process may take for itself.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
         self._began = (0.0, 0.0)
+        self._faults: Callable[[], int] = lambda: 0
 
     def begin(self) -> None:
         """Look from now on, in this process."""
+        from resource import RUSAGE_SELF, getrusage
+
+        self._faults = lambda: getrusage(RUSAGE_SELF).ru_minflt
         signal.signal(signal.SIGALRM, self._look)
 
     def __enter__(self) -> None:
         self._began = time.process_time(), time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, 1.0, 1.0)
+        signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -237,6 +251,9 @@ class _Limit:
         work, clock = self._began
         if time.process_time() - work > WORK or time.monotonic() - clock > EACH:
             raise TooLong
+        # A page that was the kernel's, too, becomes this process's own by a fault, and so does a new one.
+        if self._faults() * mmap.PAGESIZE > self._room:
+            raise MemoryError
 
 
 def raise_if_full(error: OSError) -> None:

@@ -98,8 +98,8 @@ REPLY_AGAIN_REPLY = "codeact_reply_again_reply"
 LOST = "codeact_lost"
 CHECKPOINT = "codeact_checkpoint_request"
 CHECKPOINT_REPLY = "codeact_checkpoint_reply"
-"""To {"folder", "most": bytes, "have": [digests]}: {"status": "ok", "error": why there is none, or null}. The folder
-has `manifest.json` then, and the files that it names but those that the host has."""
+"""To {"folder", "most": bytes, "room": bytes of memory, "have": [digests]}: {"status": "ok", "error": why there is
+none, or null}. The folder has `manifest.json` then, and the files that it names but those that the host has."""
 RESTORE = "codeact_restore_request"
 RESTORE_REPLY = "codeact_restore_reply"
 """To {"folder"}: {"status": "ok", "back": [names], "missing": {name: why}}."""
