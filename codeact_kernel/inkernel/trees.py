@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from codeact_kernel.inkernel import processes
+from codeact_kernel.inkernel.checkpoint.copying import copies
 from codeact_kernel.inkernel.processes import Process
 from codeact_kernel.inkernel.request import Request
 
@@ -98,7 +99,11 @@ class Trees:
     def told(self) -> list[dict[str, Any]]:
         """The living processes below this one: pid, command, and the block, None for nobody's."""
         blocks = {pid: request.block_id for pid, request in self.owners().items() if request is not None}
-        return [{"pid": pid, "command": command, "block": blocks.get(pid)} for pid, command in self.of(None)]
+        return [
+            {"pid": pid, "command": command, "block": blocks.get(pid)}
+            for pid, command in self.of(None)
+            if pid not in copies
+        ]
 
     def owners(self) -> dict[int, Request | None]:
         """Whose each process below this one is, by its id; None where it is nobody's."""

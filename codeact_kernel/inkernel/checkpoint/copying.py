@@ -34,6 +34,9 @@ _SET_PDEATHSIG = 1
 warnings.filterwarnings("ignore", category=DeprecationWarning, module=re.escape(__name__))
 """Python warns of each fork in a process that has threads; ours runs nothing that needs one of them."""
 
+copies: set[int] = set()
+"""The processes that are copies: no block has started them."""
+
 
 class Note:
     """What the copy says while it lives: a few bytes that both processes see."""
@@ -87,6 +90,15 @@ def run_in_copy(work: Callable[[], None], note: Note, room: int, deadline: float
             note.text = f"{type(error).__name__}: {error}"
         finally:
             os._exit(1)
+    copies.add(pid)
+    try:
+        return _wait(pid, note, deadline)
+    finally:
+        copies.discard(pid)
+
+
+def _wait(pid: int, note: Note, deadline: float) -> str | None:
+    """Wait until a copy has ended; returns as `run_in_copy`."""
     since, number = time.monotonic(), note.number
     while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
         now = time.monotonic()
