@@ -72,6 +72,24 @@ def with_chosen(
     return replace(limits, **chosen)
 
 
+def patience_of(options: Options, settings: Settings) -> float:
+    """Seconds for which a model that does not answer is tried again.
+
+    Args:
+        options: What the caller wants.
+        settings: What holds where the caller says nothing.
+
+    Raises:
+        ConfigError: If it is no length of time.
+    """
+    try:
+        if options.patience is not None:
+            return parse_duration(str(options.patience))
+    except ValueError as error:
+        raise ConfigError(f"patience: {error}") from error
+    return float("inf") if settings.patience is None else settings.patience
+
+
 def spent_before(past: Past) -> Spent:
     """What the last run has used in earlier processes.
 

@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeact_kernel.agent.discretion import DiscreetModel
+from codeact_kernel.agent.fallback import PATIENCE, FallbackModel
+from codeact_kernel.agent.limiting import patience_of
 from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.agent.spending import SpendingModel
 from codeact_kernel.events import Event, ModelRetry
 from codeact_kernel.masking import Mask, url_password
 from codeact_kernel.messages import ModelRequest, Piece
-from codeact_kernel.model import ModelSettings, open_model, resolve, resolve_for_agent, resolve_vision
+from codeact_kernel.model import (
+    ModelSettings,
+    RetryPolicy,
+    open_model,
+    resolve,
+    resolve_for_agent,
+    resolve_vision,
+)
 from codeact_kernel.policy import Budget
 from codeact_kernel.protocols import Model
 
@@ -83,16 +92,22 @@ class Models:
         self._aliases = settings.models
         self._base_url = options.base_url
         self._emit = emit
+        self._patience = patience_of(options, settings)
+        self._named_fallback = options.fallback or settings.fallback
+        self._fallback: Model | None = None
         self._opened: dict[str, SharedModel] = {}
-        self._seers: list[Model] = []
+        self._own: list[Model] = []
+        """What was opened here, or given to us, and is closed here."""
         named = self._given = options.model
         self.settings: ModelSettings | None
         if named is None or isinstance(named, str):
             self.settings = resolve(named, self._aliases, self._base_url, default=settings.model)
-            self.model: Model = self._open(self.settings)
+            self.model: Model = self._with_fallback(self.settings)
         else:
             self.settings = named.settings if isinstance(named, SharedModel) else None
-            self.model = named if isinstance(named, SharedModel) else self._door(named, None)
+            self.model = (
+                named if isinstance(named, SharedModel) else self._stood_in_for(self._door(named, None))
+            )
 
     def for_agent(self, alias: str | None, name: str) -> str | SharedModel:
         """The model of a sub-agent.
@@ -117,7 +132,7 @@ class Models:
             else:
                 wanted = resolve_for_agent(alias, self.settings, self._aliases)
             same = wanted == self.settings
-            self._opened[alias] = SharedModel(self.model if same else self._open(wanted), wanted)
+            self._opened[alias] = SharedModel(self.model if same else self._with_fallback(wanted), wanted)
         return self._opened[alias]
 
     def seer(self, named: str | Model | None) -> SharedModel | None:
@@ -137,35 +152,42 @@ class Models:
             return named
         if named is not None and not isinstance(named, str):
             # One that answers for itself, too, is one model, and closed once.
-            self._seers.append(self.model if named is self._given else self._door(named, None))
-            return SharedModel(self._seers[-1], None)
+            return SharedModel(self.model if named is self._given else self._door(named, None), None)
         wanted = resolve_vision(named, self.settings, self._aliases, self._base_url)
-        if wanted is None:
-            return None
-        self._seers.append(self._open(wanted))
-        return SharedModel(self._seers[-1], wanted)
+        return None if wanted is None else SharedModel(self._open(wanted), wanted)
 
     async def aclose(self) -> None:
         """Let go of what was opened here."""
-        opened = (self.model, *(shared._model for shared in self._opened.values()), *self._seers)
-        for model in {id(innermost(model)): model for model in opened}.values():
+        for model in self._own:
             await model.aclose()
 
-    def _open(self, settings: ModelSettings) -> Model:
+    def _with_fallback(self, settings: ModelSettings) -> Model:
+        """Open a model that another one stands in for, where one is named."""
+        return self._stood_in_for(self._open(settings, stood_in_for=self._named_fallback is not None))
+
+    def _stood_in_for(self, first: Model) -> Model:
+        named = self._named_fallback
+        if named is None:
+            return first
+        if self._fallback is None:
+            if not isinstance(named, str):
+                self._fallback = self._door(named, None)
+            elif self.settings is None:
+                self._fallback = self._open(resolve(named, self._aliases, self._base_url))
+            else:
+                self._fallback = self._open(resolve_for_agent(named, self.settings, self._aliases))
+        return FallbackModel(first, self._fallback, self._emit)
+
+    def _open(self, settings: ModelSettings, *, stood_in_for: bool = False) -> Model:
         if settings.key is not None:
             self._mask.learn({settings.key_from: settings.key.reveal()})
         if password := url_password(settings.base_url):
             self._mask.learn({"of the endpoint": password})
-        model = open_model(settings, lambda reason, wait: self._emit(ModelRetry(0, reason, wait)))
+        policy = RetryPolicy(min(self._patience, PATIENCE) if stood_in_for else self._patience)
+        model = open_model(settings, lambda reason, wait: self._emit(ModelRetry(0, reason, wait)), policy)
         return self._door(model, settings)
 
     def _door(self, model: Model, settings: ModelSettings | None) -> Model:
         """What a model is asked through, whoever asks: it is sent no secret, and the budget pays."""
+        self._own.append(model)
         return DiscreetModel(SpendingModel(model, settings, self._budget), self._mask)
-
-
-def innermost(model: Model) -> Model:
-    """A model without what is wrapped round it here."""
-    while isinstance(model, DiscreetModel | SpendingModel):
-        model = model.inner
-    return model

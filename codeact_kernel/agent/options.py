@@ -63,6 +63,10 @@ class Options:
     vision: str | Model | None = None
     """The model that `ask_vision(question, files=[…])` in blocks asks about images: as `model`. None takes the alias
     `vision` of the settings, and without that there is none."""
+    fallback: str | Model | None = None
+    """The model that answers while the first does not: as `model`. None takes the settings', else none."""
+    patience: str | float | None = None
+    """How long a model that does not answer is tried again: "2h", or seconds. None takes the settings'."""
     protocol: str | None = None
     """"tags", "tools" or "json"; None takes the settings'."""
     kernel: str | None = None

@@ -16,7 +16,7 @@ from codeact_kernel.allowance import SANDBOXES, weaker
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import RunResumed, RunStarted
 
-_AS_THEY_ARE = ("base_url", "dry_run", "max_calls", "kernel", "python", "sandbox", "sandbox_min")
+_AS_THEY_ARE = ("base_url", "dry_run", "max_calls", "kernel", "python", "patience", "sandbox", "sandbox_min")
 _OPTIONS = {"allow_net": "allow_net", "allow_hosts": "allow_host", "allow_read": "allow_read"}
 """What these fields are called on the command line."""
 
@@ -32,6 +32,7 @@ def remembered(options: Options, wanted: Plan) -> dict[str, Any]:
     given = {name: getattr(options, name) for name in _AS_THEY_ARE}
     return given | {
         "model": (options.model or settings.model) if isinstance(options.model, str | None) else None,
+        "fallback": options.fallback if isinstance(options.fallback, str) else None,
         "vision": options.vision if isinstance(options.vision, str) else None,
         "protocol": wanted.protocol,
         "workspace": str(wanted.workspace),

@@ -23,10 +23,9 @@ from codeact_kernel.policy import Rules
 FREE = frozenset(("protocol", "limit_reminder", "reminder_tokens", "result_tokens", "tools_tokens"))
 """What every workspace may set: it costs nothing, and opens nothing."""
 LIMITS = frozenset({
-    "block_timeout", "max_turns", "max_time", "max_tokens", "max_cost", "max_calls", "max_calls_per_agent",
+    "block_timeout", "patience", "max_turns", "max_time", "max_tokens", "max_cost", "max_calls", "max_calls_per_agent",
     "max_calls_per_block", "checkpoint_size", "max_file", "max_growth", "max_memory", "max_agents", "max_agent_depth",
-    "max_result",
-    "ready_kernels",
+    "max_result", "ready_kernels",
 })  # fmt: skip
 """What every workspace may lower."""
 STRICTER = {"auto": ("ask", "rules", "deny-writes"), "ask": ("rules",), "rules": (), "deny-writes": ()}

@@ -65,6 +65,8 @@ def chat(
     python: choices.Python = None,
     env: choices.Env = None,
     vision_model: choices.VisionModel = None,
+    fallback_model: choices.FallbackModel = None,
+    patience: choices.Patience = None,
 ) -> int:
     """Talk with a model that works by writing Python.
 

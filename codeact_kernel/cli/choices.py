@@ -164,6 +164,23 @@ VisionModel = Annotated[
     ),
 ]
 
+FallbackModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="M",
+        help="The model that answers while the first cannot be reached, limits the rate or refuses: a name or an "
+        "alias. Else the settings, else none.",
+    ),
+]
+Patience = Annotated[
+    str | None,
+    typer.Option(
+        metavar="D",
+        help="How long a model that does not answer is tried again, before the run stops, to be resumed: 5m, 2h. Else "
+        "the settings, else 5m.",
+    ),
+]
+
 Approve = Annotated[
     str | None,
     typer.Option(
@@ -201,6 +218,8 @@ class Choices:
     max_cost: float | None = None
     max_memory: str | None = None
     vision_model: str | None = None
+    fallback_model: str | None = None
+    patience: str | None = None
     mcp: str | None = None
     dry_run: bool = False
     max_calls: int | None = None
@@ -250,6 +269,8 @@ class Choices:
             "kernel": self.kernel,
             "python": self.python,
             "vision": self.vision_model,
+            "fallback": self.fallback_model,
+            "patience": read_duration("--patience", self.patience),
             "mcp": self.mcp,
             "dry_run": self.dry_run,
             "max_calls": self.max_calls,

@@ -76,6 +76,8 @@ def resume(
     python: choices.Python = None,
     env: choices.Env = None,
     vision_model: choices.VisionModel = None,
+    fallback_model: choices.FallbackModel = None,
+    patience: choices.Patience = None,
 ) -> int:
     """Go on with a run, whatever has stopped it: a limit, Ctrl-C, an endpoint that failed, a crash, a power cut.
 
@@ -128,6 +130,8 @@ def _chosen(past: Past, given: Mapping[str, Any]) -> Choices:
         max_cost=had.get("max_cost"),
         max_memory=_text(had.get("max_memory")),
         vision_model=had.get("vision"),
+        fallback_model=had.get("fallback"),
+        patience=_text(had.get("patience")),
         mcp=had.get("mcp"),
         dry_run=bool(had.get("dry_run")),
         max_calls=had.get("max_calls"),

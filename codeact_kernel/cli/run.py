@@ -75,6 +75,8 @@ def run(
     python: choices.Python = None,
     env: choices.Env = None,
     vision_model: choices.VisionModel = None,
+    fallback_model: choices.FallbackModel = None,
+    patience: choices.Patience = None,
 ) -> int:
     """Let a model work on a task by writing Python.
 

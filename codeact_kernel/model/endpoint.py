@@ -22,6 +22,7 @@ from codeact_kernel.messages import EndPiece, ImagePart, Message, ModelRequest, 
 from codeact_kernel.model.address import is_loopback, public_url
 from codeact_kernel.model.chunks import ChunkReader
 from codeact_kernel.model.failures import Failure, judge
+from codeact_kernel.model.governor import Governor, governor_of
 from codeact_kernel.model.retry import Retrying, TryAgain
 from codeact_kernel.model.settings import DEFAULT_ENDPOINT, ModelSettings
 
@@ -109,12 +110,26 @@ class EndpointModel:
         except (*_FAILURES, TimeoutError, AttributeError, TypeError):
             return []
 
+    @property
+    def _governor(self) -> Governor:
+        settings = self._settings
+        return governor_of((settings.base_url, settings.key), settings.max_concurrent)
+
     async def _begin(self, request: ModelRequest) -> tuple[Piece, AsyncGenerator[Piece, None]]:
         """One try: everything up to the first piece."""
         pieces = self._pieces(request)
         return await anext(pieces), pieces
 
     async def _pieces(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:
+        patience = self._retrying.policy.patience
+        async with (
+            self._governor.turn(self._retrying.tell, patience),
+            contextlib.aclosing(self._read(request)) as pieces,
+        ):
+            async for piece in pieces:
+                yield piece
+
+    async def _read(self, request: ModelRequest) -> AsyncGenerator[Piece, None]:
         reader = ChunkReader()
         stream = await self._open(request)
         begun = False

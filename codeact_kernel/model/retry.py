@@ -26,16 +26,18 @@ Sleep = Callable[[float], Awaitable[None]]
 class RetryPolicy:
     """How often and how long. Waits without a Retry-After are full jitter: anything from 0 to a bound."""
 
-    attempts: int = 6
-    """Tries in all, the first one included."""
+    patience: float = 300.0
+    """Seconds for which a call is tried again before the run stops, to be resumed: long enough for an endpoint that is
+    deployed anew and for most limits of a rate, short enough that a person who watches is told. A longer Retry-After
+    ends the call at once."""
+    attempts: int | None = None
+    """Tries in all, the first one included; None for as many as patience allows."""
     first_attempts: int = 3
     """Tries while the endpoint has never answered: a wrong address should be told soon."""
     base: float = 1.0
     """Seconds that bound the first wait; the bound doubles with each try."""
     ceiling: float = 60.0
     """Seconds that no wait without a Retry-After exceeds."""
-    longest: float = 300.0
-    """Seconds of Retry-After that are honoured; past them the run stops, to be resumed."""
 
 
 class TryAgain(Exception):
@@ -85,22 +87,27 @@ class Retrying:
             attempt: One try. `TryAgain` asks for another; any other exception passes through.
 
         Raises:
-            RateLimited: If the endpoint asks for a longer wait than the policy allows.
+            RateLimited: If the endpoint asks for a longer wait than patience allows.
             ModelError: What the last `TryAgain` carried, when the tries are used up.
         """
-        tries = 0
+        # A sum, so that the time in which the machine slept is no part of it.
+        tries, took, clock = 0, 0.0, asyncio.get_running_loop().time
         while True:
-            tries += 1
+            tries, began = tries + 1, clock()
             try:
                 return await attempt()
             except TryAgain as failure:
+                took += clock() - began
                 allowed = self.policy.attempts if failure.attempts is None else failure.attempts
-                if tries >= allowed:
+                if allowed is not None and tries >= allowed:
                     raise failure.error from None
                 wait = self._wait(failure, tries)
+                if took >= self.policy.patience:
+                    raise failure.error from None
                 reason = failure.error.message
             self.tell(reason, wait)
             await self._sleep(wait)
+            took += wait
 
     def tell(self, reason: str, wait: float) -> None:
         """Report a retry.
@@ -116,11 +123,11 @@ class Retrying:
         policy, asked = self.policy, failure.retry_after
         if not asked:
             return self._jitter() * min(policy.ceiling, policy.base * 2.0 ** (tries - 1))
-        if asked > policy.longest:
+        if asked > policy.patience:
             error = failure.error
             raise RateLimited(
                 f"{error.endpoint} asks to wait {format_duration(asked)} before the next call, longer than "
-                f"the {format_duration(policy.longest)} that a run waits; the run can be resumed then",
+                f"the {format_duration(policy.patience)} that a run waits; the run can be resumed then",
                 retry_after=asked,
                 model=error.model,
                 endpoint=error.endpoint,

@@ -59,6 +59,8 @@ class ModelSettings:
     timeout: float = SILENCE
     """Seconds without a byte after which the endpoint counts as gone."""
     images: ImageLimits = field(default_factory=ImageLimits)
+    max_concurrent: int | None = None
+    """Calls to its endpoint that are under way at once; None for as many as the endpoint takes."""
 
 
 def resolve(
@@ -77,7 +79,7 @@ def resolve(
     Args:
         name: What `--model` says: an alias, a model, `local`, `local:WEIGHTS` or `replay:FILE`.
         aliases: The `[models]` tables of the settings: by name a model, or a table with `model`, `base_url`,
-            `key_env`, `prices`, `window`, `max_tokens`, `encoding`, `extra`, `timeout`, `image_side`,
+            `key_env`, `prices`, `window`, `max_tokens`, `encoding`, `extra`, `timeout`, `max_concurrent`, `image_side`,
             `image_pixels`, `image_bytes`, `image_grid`.
         base_url: What `--base-url` says.
         env: The environment; None takes that of the process.
@@ -208,6 +210,7 @@ _FIELDS: dict[str, Any] = {
     "encoding": str,
     "extra": Mapping,
     "timeout": int | float,
+    "max_concurrent": int,
     "image_side": int,
     "image_pixels": int,
     "image_bytes": int,
@@ -219,7 +222,8 @@ _KINDS: dict[Any, str] = {str: "text", Mapping: "table", int: "whole number", in
 def _from_table(name: str, table: Mapping[str, Any]) -> ModelSettings:
     model = table["model"].strip()
     head, colon, rest = model.partition(":")
-    chosen = {key: table[key] for key in ("window", "max_tokens", "encoding", "extra") if key in table}
+    plain = ("window", "max_tokens", "encoding", "extra", "max_concurrent")
+    chosen = {key: table[key] for key in plain if key in table}
     limits = {
         key: table[f"image_{key}"] for key in ("side", "pixels", "bytes", "grid") if f"image_{key}" in table
     }

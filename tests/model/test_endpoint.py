@@ -247,12 +247,13 @@ async def test_a_server_that_is_down_for_a_moment_is_tried_again(waits, status):
     assert "overloaded" in waits.reasons[0]
 
 
-async def test_a_server_that_stays_down_ends_after_the_allowed_tries(waits):
-    script = [failing(503, "down")] * 10
+async def test_a_server_that_stays_down_is_tried_as_long_as_patience_lasts(waits):
+    script = [failing(503, "down")] * 20
     async with ScriptedEndpoint(script) as endpoint, opened(endpoint.base_url, waits) as model:
         with pytest.raises(ModelUnreachable) as caught:
             await collect(model)
-        assert len(endpoint.requests) == 6
+        assert len(endpoint.requests) == 11
+    assert 300 <= sum(waits.slept) <= 360
     assert caught.value.status == 503
 
 

@@ -114,3 +114,19 @@ async def test_each_retry_is_told_before_its_wait():
     await retrying.run(Failing(down(), down(10.0)))
     assert told == [("down", 0.5), ("down", 10.5)]
     assert sleep.slept == [0.5, 10.5]
+
+
+async def test_an_endpoint_that_is_down_for_an_hour_is_waited_for_by_who_has_the_patience():
+    sleep = Jumping()
+
+    async def attempt() -> str:
+        if sum(sleep.slept) < 3_600:
+            raise down()
+        return "done"
+
+    with pytest.raises(ModelUnreachable):
+        await Retrying(RetryPolicy(), None, sleep).run(attempt)
+    assert 300 <= sum(sleep.slept) <= 360
+    sleep.slept.clear()
+    assert await Retrying(RetryPolicy(patience=7_200), None, sleep).run(attempt) == "done"
+    assert max(sleep.slept) <= 60
