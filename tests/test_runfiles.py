@@ -133,3 +133,33 @@ def test_a_closed_folder_takes_nothing_more(folder):
     folder.close()
     with pytest.raises(OSError, match="descriptor"):
         folder.append("x")
+
+
+def test_a_file_of_somebody_else_is_moved_in_and_is_its_users_alone(folder, tmp_path):
+    (tmp_path / "theirs").write_bytes(b"one")
+    (tmp_path / "theirs").chmod(0o666)
+    (folder.path / "x").write_text("old")
+    folder.take(tmp_path / "theirs", "x")
+    assert (folder.path / "x").read_bytes() == b"one"
+    assert (folder.path / "x").stat().st_mode & 0o777 == 0o600
+    assert not (tmp_path / "theirs").exists()
+    assert folder.names() == ["x"]
+
+
+def test_no_link_is_moved_in_nor_what_is_no_file(folder, tmp_path, victim):
+    (tmp_path / "link").symlink_to(victim)
+    for path in (tmp_path / "link", tmp_path, tmp_path / "nothing"):
+        with pytest.raises(OSError):
+            folder.take(path, "x")
+    assert folder.names() == []
+
+
+def test_a_file_that_is_lent_can_be_removed_there(folder, tmp_path):
+    os.close(folder.create("x"))
+    (folder.path / "x").write_bytes(b"one")
+    folder.lend("x", tmp_path / "lent")
+    assert (tmp_path / "lent").read_bytes() == b"one"
+    (tmp_path / "lent").unlink()
+    assert (folder.path / "x").read_bytes() == b"one"
+    with pytest.raises(OSError):
+        folder.lend("nothing", tmp_path / "lent")

@@ -134,7 +134,7 @@ class Checkpoints:
                     reply = await process.client.request(wire.CHECKPOINT, content, channel="control")
                     self.fault = reply["content"]["error"] or ""
                     if not self.fault:
-                        await asyncio.to_thread(store.collect, place, at, self._allowance)
+                        await asyncio.to_thread(store.collect, place, at, self._allowance, self._most)
                         self.taken = at
             except asyncio.CancelledError:
                 self._ended.set()

@@ -11,7 +11,7 @@ import re
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from codeact_kernel.allowance import Allowance
 from codeact_kernel.inkernel import wire
@@ -45,7 +45,7 @@ class Store:
         """What lies where, and since when; None where there is none that can be read."""
         try:
             with open(self._folder.read(MANIFEST), "rb") as file:
-                self.manifest = _checked(json.loads(file.read(MOST)))
+                self.manifest = _read(file)
             self.maker = _allowance(self.manifest["maker"])
             float(self.manifest["taken"])
         except FileNotFoundError:
@@ -63,23 +63,28 @@ class Store:
         """The names that it holds."""
         return [name for group in (self.manifest or {"groups": []})["groups"] for name in group["names"]]
 
-    def collect(self, place: Path, at: float, maker: Allowance) -> None:
+    def collect(self, place: Path, at: float, maker: Allowance, most: int) -> None:
         """Take what a kernel has written, and sweep what nothing needs any more.
 
         Args:
             place: Where it lies.
             at: When it was taken.
             maker: What the code in that kernel may do.
+            most: Bytes that it may have; what the one before has of names in use may come to it.
 
         Raises:
             OSError: If it cannot be moved. The one before is still there.
             ValueError: If it is no checkpoint.
         """
         with open_plain(place / MANIFEST, follow=False) as file:
-            manifest = _checked(json.loads(file.read(MOST)))
+            manifest = _read(file)
         manifest["groups"] += self._kept(manifest)
         wanted = _digests(manifest)
-        for digest in sorted(wanted - self.have):
+        new = sorted(wanted - self.have)
+        files = [*(place / digest for digest in new), *(self._objects.path / digest for digest in self.have)]
+        if sum(file.lstat().st_size for file in files) > 2 * most:
+            raise ValueError("it has more bytes than it may")
+        for digest in new:
             self._objects.take(place / digest, digest)
         allowed = {**asdict(maker), "network": sorted(maker.network), "tools": sorted(maker.tools)}
         manifest |= {"version": _VERSION, "taken": at, "maker": allowed}
@@ -117,6 +122,18 @@ class Store:
         return kept
 
 
+def _read(file: BinaryIO) -> dict[str, Any]:
+    """Read a manifest.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    try:
+        return _checked(json.loads(file.read(MOST)))
+    except RecursionError:
+        raise ValueError("its manifest is none (RecursionError)") from None
+
+
 def _digests(manifest: dict[str, Any]) -> set[str]:
     """What a manifest names."""
     return {digest for group in manifest["groups"] for digest in (group["object"], *group["buffers"])}
@@ -146,7 +163,9 @@ def _group(group: Any) -> dict[str, Any]:
     start, size = group["at"]
     if not all(_DIGEST.fullmatch(digest) for digest in digests) or not type(start) is type(size) is int:
         raise ValueError("no digest")
-    names, needs = ([str(name) for name in group[key]] for key in ("names", "needs"))
+    names, needs = list(group["names"]), list(group["needs"])
+    if not all(name.isidentifier() for name in (*names, *needs)):
+        raise ValueError("no name")
     return {"names": names, "object": digests[0], "at": [start, size], "buffers": digests[1:], "needs": needs}
 
 

@@ -125,7 +125,9 @@ class Checkpoints:
         return [
             name
             for name in list(values)
-            if not _OWN.fullmatch(name) and hidden.get(name, hidden) is not values.get(name)
+            if name.isidentifier()
+            and not _OWN.fullmatch(name)
+            and hidden.get(name, hidden) is not values.get(name)
         ]
 
     def busy(self, names: Iterable[str]) -> dict[str, str]:
