@@ -216,6 +216,8 @@ class BlockResult:
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+_LONGEST = 1e12
+"""Seconds: a stranger's record may say anything, infinity too."""
 
 
 def parse_duration(text: str) -> float:
@@ -251,7 +253,7 @@ def format_duration(seconds: float) -> str:
     seconds = max(0.0, seconds)
     if seconds < 9.95:
         return f"{seconds:.2f}".rstrip("0").rstrip(".") + "s" if seconds < 1 else f"{seconds:.1f}s"
-    whole = round(seconds)
+    whole = round(min(seconds, _LONGEST))
     if whole < 100:
         return f"{whole}s"
     minutes, rest = divmod(whole, 60)

@@ -55,6 +55,8 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     started: float = 0.0
     ended: float = 0.0
+    finish: str | None = None
+    """Why the model stopped, in the endpoint's word; None where it did not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,8 @@ class TurnStarted:
     turn: int
     at: float
     context_tokens: int = 0
+    window: int | None = None
+    """Tokens that the model's window holds; None while that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

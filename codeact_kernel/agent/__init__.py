@@ -24,6 +24,7 @@ from codeact_kernel.agent.rundir import make_run_dir
 from codeact_kernel.agent.runs import KnownRun, known_runs, leftovers, old_runs, remove_leftover, remove_run
 from codeact_kernel.agent.serving import answering, block_methods, make_server
 from codeact_kernel.agent.trust import UntrustedWorkspace, remember
+from codeact_kernel.agent.watching import WatchedAgent, WatchedRun, find_run
 
 __all__ = [
     "AUDIT",
@@ -45,9 +46,12 @@ __all__ = [
     "Settings",
     "UntrustedRecord",
     "UntrustedWorkspace",
+    "WatchedAgent",
+    "WatchedRun",
     "answering",
     "approve_in_notebook",
     "block_methods",
+    "find_run",
     "house",
     "known_runs",
     "leftovers",

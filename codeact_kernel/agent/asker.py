@@ -48,6 +48,7 @@ class _Draft:
             self.usage,
             self.began,
             ended,
+            self.finish,
         )
 
     def add_prose(self, prose: Prose) -> None:

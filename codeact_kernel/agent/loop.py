@@ -194,7 +194,8 @@ class Loop:
     async def _ask(self) -> Reply:
         self._turn += 1
         messages = self._context.messages()
-        self._emit(TurnStarted(self._turn, self._wall(), self._context.count(messages)))
+        context = self._context
+        self._emit(TurnStarted(self._turn, self._wall(), context.count(messages), context.window))
         while True:
             try:
                 reply = await self._asker.ask(messages, self._turn)

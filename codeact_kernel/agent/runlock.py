@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,8 @@ if sys.platform != "win32":
     import fcntl
 
 FILE = "lock"
+LOOKS = 10
+"""How often somebody may be met who only looks, before that counts as being held."""
 
 
 class RunLock:
@@ -34,7 +37,7 @@ class RunLock:
         self._fd = -1
         try:
             self._fd = folder.append(FILE)
-            if not _locked(self._fd):
+            if not _taken(self._fd):
                 raise ConfigError(
                     f"{folder.path} is being worked on by {_who(folder.path)}: wait for its end, or end it"
                 )
@@ -74,6 +77,18 @@ def holder(folder: Path) -> int | None:
 def _who(folder: Path) -> str:
     number = holder(folder)
     return f"process {number}" if number else "another process"
+
+
+def _taken(fd: int) -> bool:
+    """Take a file's lock, unless another process holds it. Who only looks (`holder`) shares it for a moment."""
+    for _ in range(LOOKS):
+        if _locked(fd):
+            return True
+        if not _locked(fd, shared=True):
+            return False
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(0.01)
+    return False
 
 
 def _locked(fd: int, *, shared: bool = False) -> bool:

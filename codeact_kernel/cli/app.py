@@ -26,6 +26,7 @@ from codeact_kernel.cli.resume import resume
 from codeact_kernel.cli.run import run
 from codeact_kernel.cli.runs import runs
 from codeact_kernel.cli.streams import CleanFormatter, clean, complain, masked
+from codeact_kernel.cli.watch import watch
 from codeact_kernel.errors import CodeactError
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -58,6 +59,9 @@ app.command(
     epilog=example('codeact run --model gpt-5-mini "Which of the CSV files here has the most rows?"')
 )(run)
 app.command(epilog=example("codeact resume .codeact/runs/20261201-120000-count-rows --max-turns 40"))(resume)
+app.command(epilog=example("codeact watch", "codeact watch .codeact/runs/20261201-120000-count-rows --once"))(
+    watch
+)
 app.command(epilog=example("codeact chat --model gpt-5-mini"))(chat)
 app.command(epilog=example("codeact demo"))(demo)
 app.command(epilog=example("codeact install --user"))(install)

@@ -48,7 +48,7 @@ PROSE_LINES = 6
 """Lines of a reply that are shown while it is written, the last ones."""
 _WIDEST = 100
 """Columns that prose takes: longer lines are hard to read."""
-_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Progress:
@@ -135,7 +135,7 @@ class Progress:
             height: Lines that it may take.
         """
         now = self._wall()
-        mark = _SPINNER[int(now * 5) % len(_SPINNER)]
+        mark = SPINNER[int(now * 5) % len(SPINNER)]
         if self.agent is None:
             return Text(f"{mark} starting a kernel", style="dim")
         lines = [told_live(block, mark, now) for block in self.agent.live]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from codeact_kernel.record.journal import Journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
-from codeact_kernel.record.reading import JournalRead, read_journal
+from codeact_kernel.record.reading import JournalFollower, JournalRead, read_journal
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
 from codeact_kernel.record.recorder import Recorder, snapshot
 from codeact_kernel.record.seal import Seal
@@ -18,6 +18,7 @@ from codeact_kernel.record.writing import NotebookFile, write_notebook
 __all__ = [
     "SUMMARY",
     "Journal",
+    "JournalFollower",
     "JournalRead",
     "Notebook",
     "NotebookFile",

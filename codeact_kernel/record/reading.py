@@ -1,4 +1,4 @@
-"""A journal, read: what happened, as far as it was written.
+"""A journal, read: what happened, as far as it was written; also while somebody writes it.
 
 Comes in: `journal.jsonl`, whole or cut off anywhere. Goes out: its events in order, and what of it was none. A line
 that a crash has torn is passed over, as is one that no version of ours has written.
@@ -17,6 +17,9 @@ from codeact_kernel.events import Event
 from codeact_kernel.record.seal import Seal
 from codeact_kernel.runfiles import open_plain
 from codeact_kernel.signing import Signer
+
+PIECE = 2**20
+"""Bytes of a journal that are read at once by who follows it: some tenths of a second of work."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,51 @@ class JournalRead:
         return not (self.unsigned or self.foreign)
 
 
+class JournalFollower:
+    """Reads a journal that somebody may be writing, without a lock and without a descriptor that stays open.
+
+    Args:
+        path: The file; it may not be there yet.
+        take: As for `read_journal`.
+    """
+
+    def __init__(self, path: Path, take: Callable[[Event], None]) -> None:
+        self.read = JournalRead()
+        """What has come so far, signatures aside."""
+        self._path = path
+        self._take = take
+        self._at = 0
+        self._rest = bytearray()
+        """The beginning of a line whose end was not written yet."""
+
+    def poll(self) -> bool:
+        """Take the events that have come since, of many of them the first.
+
+        Returns:
+            Whether there may be more already.
+
+        Raises:
+            RecordError: If it cannot be read.
+        """
+        try:
+            with open_plain(self._path) as file:
+                file.seek(self._at)
+                data = file.read(PIECE)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+        self._at += len(data)
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._rest += rest
+        for line in lines:
+            _read_line(line, self.read, self._take, None)
+        return len(data) == PIECE
+
+
 def read_journal(path: Path, take: Callable[[Event], None], signer: Signer | None) -> JournalRead:
     """Read a journal.
 
@@ -59,9 +107,13 @@ def read_journal(path: Path, take: Callable[[Event], None], signer: Signer | Non
             for raw in file:
                 _read_line(raw.rstrip(b"\n"), read, take, seal)
     except OSError as error:
-        raise RecordError(f"the journal {path} cannot be read: {error.strerror or error}") from error
+        raise _unreadable(path, error) from error
     read.last = "" if seal is None else seal.last
     return read
+
+
+def _unreadable(path: Path, error: OSError) -> RecordError:
+    return RecordError(f"the journal {path} cannot be read: {error.strerror or error}")
 
 
 def _read_line(line: bytes, read: JournalRead, take: Callable[[Event], None], seal: Seal | None) -> None:

@@ -20,7 +20,8 @@ from codeact_kernel.events import (
     Task,
     TurnStarted,
 )
-from codeact_kernel.record import Journal, read_journal, to_notebook
+from codeact_kernel.record import Journal, JournalFollower, read_journal, to_notebook
+from codeact_kernel.record.reading import PIECE
 from codeact_kernel.record.seal import Seal
 from codeact_kernel.signing import Signer
 from codeact_kernel.transcript import Transcript
@@ -145,3 +146,55 @@ def test_an_audit_finds_how_far_it_went_in_a_signed_journal(tmp_path):
 def test_a_journal_that_is_not_there_is_an_error_of_the_record(tmp_path):
     with pytest.raises(RecordError, match="cannot be read"):
         read(tmp_path / "none")
+
+
+# -- while somebody writes it --------------------------------------------------------------------------------
+
+
+def followed(path):
+    events = []
+    return events, JournalFollower(path, events.append)
+
+
+def test_a_follower_takes_each_event_once_however_the_writes_are_cut(tmp_path):
+    whole = written(tmp_path / "whole", *STORY).read_bytes()
+    path = tmp_path / "j"
+    events, follower = followed(path)
+    assert not follower.poll(), "there is no file yet"
+    with open(path, "ab", buffering=0) as file:
+        for at in range(0, len(whole), 7):
+            file.write(whole[at : at + 7])
+            assert not follower.poll()
+            assert len(events) == whole[: at + 7].count(b"\n")
+    assert events == STORY
+    assert follower.read.torn == follower.read.foreign == 0
+
+
+def test_a_follower_passes_over_a_line_that_a_crash_has_torn_and_goes_on_behind_it(tmp_path):
+    path = written(tmp_path / "j", *STORY[:3])
+    with open(path, "ab") as file:
+        file.write(b'{"type": "TurnSta')
+    events, follower = followed(path)
+    follower.poll()
+    assert events == STORY[:3]
+    written(path, *STORY[3:])
+    follower.poll()
+    assert events == STORY
+    assert follower.read.torn == 1
+
+
+def test_a_follower_reads_a_long_journal_in_pieces_a_line_longer_than_a_piece_included(tmp_path):
+    long = Appended(1, Observation((Report("note", "x" * (2 * PIECE + 9)),)))
+    path = written(tmp_path / "j", STORY[0], long, *STORY[1:])
+    events, follower = followed(path)
+    pieces = 1
+    while follower.poll():
+        pieces += 1
+    assert pieces == path.stat().st_size // PIECE + 1
+    assert events == [STORY[0], long, *STORY[1:]]
+
+
+def test_what_is_no_plain_file_is_not_followed(tmp_path):
+    (tmp_path / "j").mkdir()
+    with pytest.raises(RecordError, match="cannot be read"):
+        followed(tmp_path / "j")[1].poll()
