@@ -36,7 +36,7 @@ from codeact_kernel.testing import FakeRunner, ScriptedModel
 from codeact_kernel.testing.clock import run_jumping
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "agent"))
-from stage import Play
+from play import Play
 
 FILES, EACH, EVERY = 400, 9, 30
 TASK = f"Download the {FILES} files in urls, and tell me about every half minute whether it still goes well."

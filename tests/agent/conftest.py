@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stage import Play
+from play import Play
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stage import Play
+from play import Play
 
 from codeact_kernel.agent.inbox import Note
 from codeact_kernel.dialogue import codec
