@@ -121,13 +121,21 @@ class Context:
         if self.window is None or self.window > size:
             self._learnt = int(size * LEARNT)
 
-    def reminder(self, coming: Observation) -> Report | None:
-        """The reminder to compact that is due, if one is.
+    def size_with(self, coming: Entry) -> int:
+        """The size that the context will have, in tokens.
 
         Args:
             coming: What the model is about to read besides what it has read.
         """
-        return self._reminders.due(self.count(self.messages([coming])), self.window, self._threshold)
+        return self.count(self.messages([coming]))
+
+    def reminder(self, size: int) -> Report | None:
+        """The reminder to compact that is due, if one is.
+
+        Args:
+            size: The size that the context will have.
+        """
+        return self._reminders.due(size, self.window, self._threshold)
 
     @property
     def _threshold(self) -> int:
@@ -203,14 +211,14 @@ class Context:
         """
         return compact(self.fit(text, 'self.history.search("…")'), inventory(await self._survey()))
 
-    def overflows(self, coming: Entry) -> bool:
-        """Whether something leaves no room for a reply, and a compaction could make some.
+    def overflows(self, size: int) -> bool:
+        """Whether there will be no room for a reply, and a compaction could make some.
 
         Args:
-            coming: What the model is about to read.
+            size: The size that the context will have.
         """
         grown = any(isinstance(entry, Reply) for entry in visible(self._transcript.entries))
-        return grown and is_full(self.count(self.messages([coming])), self.window)
+        return grown and is_full(size, self.window)
 
     def summary_messages(self, left_out: int = 0) -> list[Message] | None:
         """The messages by which the model is asked to write down what it needs.

@@ -222,13 +222,16 @@ class Loop:
 
     async def _take_in(self, entry: Task | Observation) -> None:
         """Add what the model reads next; where it would leave no room for a reply, some is made first."""
+        size = self._context.size_with(entry)
         if (knowledge := await self._context.take_knowledge()) is not None:
             self._append(knowledge)
-        elif self._context.overflows(entry):
+            size = self._context.size_with(entry)
+        elif self._context.overflows(size):
             self._append(*await self._compactor.make_room(self._turn))
+            size = self._context.size_with(entry)
         else:
             self._compactor.there_is_room()
-        if isinstance(entry, Observation) and (reminder := self._context.reminder(entry)):
+        if isinstance(entry, Observation) and (reminder := self._context.reminder(size)):
             entry = observation([*entry.reports, reminder])
         self._append(entry)
 

@@ -174,3 +174,27 @@ async def test_a_block_declares_the_goal_met(tmp_path):
         assert (run.stop, run.answer) == ("answered", "It is 4.")
         model._replies.append("A second run has no goal.")
         assert (await agent.run("And?")).answer == "A second run has no goal."
+
+
+@pytest.mark.kernel
+async def test_a_resumed_run_still_has_its_goal(tmp_path):
+    folder = tmp_path / "run"
+    async with Agent(ScriptedModel(["I begin."]), workspace=tmp_path, run_dir=folder) as agent:
+        assert (await agent.run("Count.", goal=True, max_turns=1)).stop == "limit"
+    model = ScriptedModel(["And on.", "GOAL MET: 3 of 3"])
+    async with Agent.resume(folder, model=model) as agent:
+        run = await agent.go_on(max_turns=5)
+    assert (run.stop, run.answer) == ("answered", "GOAL MET: 3 of 3")
+    assert [m.content for m in model.requests[1].messages].count("And on.") == 1
+    assert "Is the goal met?" in model.requests[1].messages[-1].content
+
+
+@pytest.mark.kernel
+async def test_a_run_that_was_stopped_in_a_circle_can_be_resumed(tmp_path):
+    folder = tmp_path / "run"
+    async with Agent(ScriptedModel([block("1 / 0")] * 20), workspace=tmp_path, run_dir=folder) as agent:
+        run = await agent.run("Count.")
+    assert run.stop == "limit"
+    assert "brought nothing new: the same error again and again" in run.message
+    async with Agent.resume(folder, model=ScriptedModel(["I cannot."])) as agent:
+        assert (await agent.go_on()).answer == "I cannot."

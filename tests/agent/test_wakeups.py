@@ -162,3 +162,22 @@ async def test_a_block_sets_looks_at_and_takes_back_wake_ups(tmp_path):
         WakeUpSet,
         WakeUpEnded,
     ]
+
+
+@pytest.mark.kernel
+async def test_a_resumed_run_sleeps_on_and_is_woken(tmp_path):
+    folder = tmp_path / "run"
+    script = [block("self.wake_in('3s', 'check the build')"), "I wait."]
+    async with Agent(ScriptedModel(script), workspace=tmp_path, run_dir=folder) as agent:
+        run = await agent.run("Wait.", max_time=2)
+        assert (run.stop, [w.id for w in agent.wake_ups]) == ("limit", ["wake-1"])
+
+    def reply(request):
+        """It may be time before the kernel has started."""
+        is_time = "check the build (wake-1, set for 3.0s" in request.messages[-1].content
+        return "It is built." if is_time else "I wait on."
+
+    model = ScriptedModel([reply, reply])
+    async with Agent.resume(folder, model=model) as agent:
+        run = await agent.go_on(max_time=60)
+    assert run.answer == "It is built."
