@@ -31,6 +31,8 @@ FORCED_SHARE = 0.25
 """Of the window, or of the threshold where that is not known: the size of a compaction by the runtime."""
 TEXT_SHARE = 3
 """A text that the model did not ask for, a task or a note, or its own knowledge, gets a third of the window at most."""
+INVENTORY_SHARE = 8
+"""What is alive gets an eighth of it: in the smallest windows it is cut."""
 OBSERVATION_SHARE = 4
 """The results of one observation get a quarter of the window together."""
 FEWEST = 64
@@ -209,7 +211,7 @@ class Context:
         Args:
             text: What the model has written down.
         """
-        return compact(self.fit(text, 'self.history.search("…")'), inventory(await self._survey()))
+        return compact(self.fit(text, 'self.history.search("…")'), await self._inventory())
 
     def overflows(self, size: int) -> bool:
         """Whether there will be no room for a reply, and a compaction could make some.
@@ -247,8 +249,14 @@ class Context:
             attempt: How often this has not been enough; each time less is kept.
         """
         budget = int((self.window or 4 * self._threshold) * FORCED_SHARE) >> attempt
-        entries, alive = self._transcript.entries, inventory(await self._survey())
+        entries, alive = self._transcript.entries, await self._inventory()
         return compact_by_force(entries[: len(entries) - left_out], alive, budget, self.count_text)
+
+    async def _inventory(self) -> str:
+        text = inventory(await self._survey())
+        if (window := self.window) is None:
+            return text
+        return shorten(text, window // INVENTORY_SHARE, self.count_text, "dir()")
 
     def _written(self, entries: Sequence[Entry]) -> list[Message]:
         return self._codec.messages(self.system, entries)

@@ -210,6 +210,25 @@ async def test_knowledge_that_would_fill_the_window_is_cut(play):
 
 
 @jumping
+async def test_an_inventory_that_would_fill_a_small_window_is_cut(play):
+    for n in range(30):
+        (play.folder / f"{'long' * 25}-{n}.txt").write_text("x")
+
+    class Compacting:
+        def before_block(self, job):
+            for file in play.folder.iterdir():
+                file.touch()
+
+        def after_block(self, result):
+            play.context.compact("I know.")
+
+    await play.run(block('print("1")'), "done", window=2_000, hooks=[Compacting()])
+    assert play.answer == "done"
+    assert "left out here: dir() has all of it" in play.seen()
+    assert play.context.count(play.context.messages()) < 500
+
+
+@jumping
 async def test_a_compaction_that_was_wished_for_is_carried_out_though_the_endpoint_failed(play):
     class Compacting:
         def after_block(self, result):
