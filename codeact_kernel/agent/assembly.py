@@ -32,6 +32,7 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.remembering import remembered
+from codeact_kernel.agent.reporting import Reporter
 from codeact_kernel.agent.rundir import make_runs
 from codeact_kernel.agent.seeing import open_vision
 from codeact_kernel.agent.serving import answering, in_the_loop, make_server, own_methods
@@ -230,6 +231,15 @@ async def assemble(
         take_back=wake_ups.take_back,
     )
     asker = Asker(model, talk, launcher, hooks, emit, compiles)
+    reporter = Reporter(
+        supervisor,
+        context,
+        hooks,
+        asker.remarks,
+        result_tokens=settings.result_tokens,
+        handles=kernel.ours,
+        handle_of_note=lambda text: history.handle_of(mask.text(text)),
+    )
     loop = Loop(
         asker,
         context,
@@ -237,12 +247,10 @@ async def assemble(
         inbox,
         hooks,
         emit,
+        reporter,
         goal,
         wake_ups,
-        result_tokens=settings.result_tokens,
         answer_type=wanted.answer_type,
-        handles=kernel.ours,
-        handle_of_note=lambda text: history.handle_of(mask.text(text)),
         turn=transcript.last_turn,
     )
     delegation = Delegation(kin, agents, supervisor, launcher, relations.turn)

@@ -19,22 +19,14 @@ from codeact_kernel.agent.context import Context
 from codeact_kernel.agent.goal import Goal
 from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.inbox import Inbox, Note
+from codeact_kernel.agent.reporting import Reporter
 from codeact_kernel.agent.standstill import Standstill
 from codeact_kernel.agent.wakeups import WakeUps
-from codeact_kernel.blocks import BlockResult, Prose, StreamOutput
-from codeact_kernel.dialogue import (
-    fault_report,
-    held_report,
-    note_report,
-    observation,
-    reminder_report,
-    result_report,
-    running_report,
-)
+from codeact_kernel.blocks import Prose
+from codeact_kernel.dialogue import fault_report, observation, reminder_report
 from codeact_kernel.errors import ContextOverflow, LimitReached, ModelRefused
 from codeact_kernel.events import (
     Appended,
-    BlockHeld,
     Entry,
     Event,
     Heartbeat,
@@ -61,12 +53,10 @@ class Loop:
         inbox: Where everything lands.
         hooks: The caller's own code.
         emit: Gets the events.
+        reporter: Writes what has landed.
         goal: Whether an answer ends a run.
         wake_ups: When the model wants to be woken.
-        result_tokens: The most that the model reads of one result.
         answer_type: What an answer has to be, or None for any text.
-        handles: Whether blocks can ask for whole outputs (`self` exists in our own kernel only).
-        handle_of_note: Gives code by which a block has a note whole.
         wall: The time in seconds since the epoch.
         turn: The number of the last turn that there was.
     """
@@ -79,13 +69,11 @@ class Loop:
         inbox: Inbox,
         hooks: HookChain,
         emit: Callable[[Event], None],
+        reporter: Reporter,
         goal: Goal,
         wake_ups: WakeUps,
         *,
-        result_tokens: int,
         answer_type: AnswerType | None = None,
-        handles: bool = True,
-        handle_of_note: Callable[[str], str | None] = lambda text: None,
         wall: Callable[[], float] = time.time,
         turn: int = 0,
     ) -> None:
@@ -95,10 +83,8 @@ class Loop:
         self._inbox = inbox
         self._hooks = hooks
         self._emit = emit
-        self._result_tokens = result_tokens
+        self._reporter = reporter
         self._answer_type = answer_type
-        self._handles = handles
-        self._handle_of_note = handle_of_note
         self._goal = goal
         self._wake_ups = wake_ups
         self._compactor = Compactor(asker, context)
@@ -127,7 +113,7 @@ class Loop:
             ModelError: If the model cannot be asked.
             Refused: If a hook refused a call to the model.
         """
-        text = self._context.fit(task, self._handle("self.history.task"))
+        text = self._context.fit(task, self._reporter.handle("self.history.task"))
         return await self._within(budget, None, hears, Task(self._goal.task(text)))
 
     async def go_on(self, last: Reply | None, budget: Budget) -> tuple[str, Any]:
@@ -202,7 +188,7 @@ class Loop:
                 break
             except ContextOverflow:
                 self._context.learn_overflow(messages)
-                handle = self._handle(f"self.history.turn({self._turn - 1})")
+                handle = self._reporter.handle(f"self.history.turn({self._turn - 1})")
                 self._append(*await self._compactor.make_room_for_last(self._turn, handle))
                 messages = self._context.messages()
         self._context.learn(messages, reply)
@@ -263,7 +249,8 @@ class Loop:
         if wish is not None:
             self._inbox.put(Note("host", wish))
             return None
-        return text, value
+        # What has come meanwhile is answered first: a command, or a caller's code, may take its time.
+        return None if self._inbox else (text, value)
 
     async def _listen(self, reply: Reply | None) -> None:
         """Wait until something lands after a reply, and write it down as one message."""
@@ -271,13 +258,7 @@ class Loop:
         items = self._inbox.take()
         beaten = [item.id for item in items if isinstance(item, Heartbeat)]
         self._beaten = beaten if len(beaten) == len(items) else []
-        held = [item for item in items if isinstance(item, BlockHeld)]
-        results = sum(isinstance(item, BlockResult) for item in items)
-        limit = self._context.share(self._result_tokens, results)
-        reports = [await self._report(item, limit) for item in items if not isinstance(item, BlockHeld)]
-        reports += [
-            held_report(by, [item.id for item in held if item.by == by]) for by in {i.by: 0 for i in held}
-        ]
+        reports = await self._reporter.reports(items)
         if reply is not None and not (self._supervisor.live or self._wake_ups.pending):
             reports += self._standstill.look(reply, reports, self._wall() - reply.ended)
         await self._take_in(observation([*reports, *self._warnings()]))
@@ -287,44 +268,6 @@ class Loop:
         news = {limit: text for limit, text in self._budget.near().items() if limit not in self._told}
         self._told |= news.keys()
         return [reminder_report(text) for text in news.values()]
-
-    async def _report(self, item: BlockResult | Heartbeat | Note | Report, limit: int) -> Report:
-        match item:
-            case BlockResult():
-                result = await self._hooks.after_block(item)
-                remark = self._asker.remarks.pop(item.id, None)
-                return result_report(
-                    result,
-                    self._context.count_text,
-                    limit=limit,
-                    remarks=() if remark is None else (remark,),
-                    handles=self._handles,
-                )
-            case Heartbeat():
-                return self._heartbeat(item)
-            case Note():
-                handle = self._handle(self._handle_of_note(item.text))
-                return note_report(item.sender, self._context.fit(item.text, handle))
-            case Report():
-                return item
-
-    def _heartbeat(self, beat: Heartbeat) -> Report:
-        live = next((live for live in self._supervisor.live if live.id == beat.id), None)
-        slowed = live is not None and live.heartbeat != live.block.heartbeat
-        return running_report(
-            beat.id,
-            (StreamOutput("stdout", beat.text), *beat.more),
-            self._context.count_text,
-            current=beat.current,
-            now=self._wall(),
-            deadline=live.deadline if live else None,
-            heartbeat=live.heartbeat if live and slowed else None,
-            handles=self._handles,
-        )
-
-    def _handle(self, code: str | None) -> str | None:
-        """Code by which a block has what was cut; None where blocks cannot have it."""
-        return code if self._handles else None
 
     def _append(self, *entries: Entry) -> None:
         for entry in entries:

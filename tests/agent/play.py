@@ -14,6 +14,7 @@ from codeact_kernel.agent.hooks import HookChain
 from codeact_kernel.agent.inbox import Inbox
 from codeact_kernel.agent.launcher import Launcher
 from codeact_kernel.agent.loop import Loop
+from codeact_kernel.agent.reporting import Reporter
 from codeact_kernel.agent.survey import Survey
 from codeact_kernel.agent.wakeups import WakeUps
 from codeact_kernel.blocks import CodeBlock
@@ -105,6 +106,15 @@ class Play:
             launcher = Launcher(supervisor, chain, self.emit, wall, take_back=self.wake_ups.take_back)
             asker = Asker(self.model, talk, launcher, chain, self.emit, compiles, wall)
             answer_type = AnswerType(output_type) if output_type else None
+            reporter = Reporter(
+                supervisor,
+                self.context,
+                chain,
+                asker.remarks,
+                result_tokens=result_tokens,
+                handle_of_note=self.history.handle_of,
+                wall=wall,
+            )
             loop = Loop(
                 asker,
                 self.context,
@@ -112,11 +122,10 @@ class Play:
                 self.inbox,
                 chain,
                 self.emit,
+                reporter,
                 self.goal,
                 self.wake_ups,
-                result_tokens=result_tokens,
                 answer_type=answer_type,
-                handle_of_note=self.history.handle_of,
                 wall=wall,
             )
             for left, each in zip(range(len(again), -1, -1), (task, *again), strict=True):

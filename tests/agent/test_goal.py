@@ -9,6 +9,7 @@ from talk import block
 
 from codeact_kernel import Agent
 from codeact_kernel.agent.checking import Checked
+from codeact_kernel.agent.inbox import Note
 from codeact_kernel.errors import LimitReached, ToolError
 from codeact_kernel.events import GoalChecked, GoalMet, GoalSet, RunStarted
 from codeact_kernel.testing import ScriptedModel, jumping
@@ -106,6 +107,18 @@ async def test_a_command_decides_and_its_output_is_read_as_data(play):
     assert "The goal is not met: pytest -q ended with exit code 1." in read
     assert [event.code for event in of(play, GoalChecked)] == [1, 0]
     assert [event.evidence for event in of(play, GoalMet)] == ["pytest -q"]
+
+
+@jumping
+async def test_a_note_that_comes_while_the_command_runs_is_answered_first(play):
+    async def check(command):
+        if not of(play, GoalMet):
+            play.inbox.put(Note("user", "wait, one more thing"))
+        return Checked(0, "")
+
+    await play.run("It is done.", "That, too.", until="true", check=check)
+    assert play.answer == "That, too."
+    assert "one more thing" in play.last()
 
 
 @jumping
