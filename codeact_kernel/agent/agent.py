@@ -227,7 +227,6 @@ class Agent(Options):
         self, begin: Callable[[Loop], Coroutine[Any, Any, tuple[str, Any]]], budget: Budget
     ) -> Run:
         """Let the loop work on the last run, to its end."""
-        self._stopping = False
         record, began = self.transcript.runs[-1], time.time()
         self._running = asyncio.get_running_loop().create_task(begin(self._entered.loop))
         if self._stopping:
@@ -414,6 +413,8 @@ class Agent(Options):
     def _check_free(self) -> None:
         if self._entered and self._running is not None:
             raise RuntimeError("this agent works on a task already; steer it, or use another agent")
+        # From here on a stop counts, also one that comes with the run's first event.
+        self._stopping = False
 
     async def _begin(self, task: str, limits: Limits) -> None:
         parts = self._entered
