@@ -159,7 +159,7 @@ def is_join(request):
 
 @pytest.mark.parametrize("protocol", ["tags", "tools", "json"])
 @settings(max_examples=15, deadline=None)
-@given(sizes=st.lists(st.integers(0, 900), min_size=10, max_size=60))
+@given(sizes=st.lists(st.integers(0, 900), min_size=10, max_size=60, unique=True))
 def test_the_context_of_a_model_that_heeds_reminders_is_never_larger_than_the_threshold_and_a_turn(
     protocol, sizes
 ):
