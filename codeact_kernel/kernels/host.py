@@ -2,6 +2,8 @@
 
 Comes in: settings. Goes out: `Kernel`, with its client, alive inside an `async with`. The process itself is a
 `KernelProcess`, spawned, or by a `KernelSource` forked, or ready before it was asked for.
+
+It is long because everything that is asked of a kernel is asked here, most of it in three lines.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from talk import block
+from talk import block, delegate, heard, play, when
 
 from codeact_kernel import Agent
 from codeact_kernel.agent import Settings
@@ -43,6 +43,23 @@ async def test_names_are_back_after_a_death_and_the_model_reads_which(tmp_path, 
         ": rows, total, os. These names are gone: log (it is an open file, or a connection (TextIOWrapper))"
         in after
     )
+
+
+async def test_a_sub_agent_gets_its_own_names_back(tmp_path):
+    def wait() -> None:
+        """Wait for a checkpoint."""
+        while not list(tmp_path.glob(".codeact/runs/*/agents/scout/checkpoint/manifest.json")):
+            time.sleep(0.02)
+
+    scout = delegate("SCOUT", name="scout", namespace="wait, seed")
+    scripts = {
+        "ROOT": when(block("seed = [7]") + "\n" + scout, ("agent_result", "Done.")),
+        "SCOUT": [block("seed.append(8)\n" + MAKES), block(DIES), block("print('sum', total(), seed)"), "9"],
+    }
+    model, _, _ = await play(tmp_path, scripts, tools=[wait])
+    read = heard(model, "SCOUT")
+    assert "sum 3 [7, 8]" in read
+    assert "These names are back, as they were at " in read
 
 
 async def test_a_run_that_is_left_keeps_its_names_and_one_without_a_record_keeps_none(tmp_path):
