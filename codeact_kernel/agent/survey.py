@@ -27,10 +27,11 @@ from codeact_kernel.context import (
 from codeact_kernel.errors import KernelError
 from codeact_kernel.kernels import Kernel
 from codeact_kernel.supervisor import LiveBlock, Supervisor
+from codeact_kernel.threads import DaemonThreads
 
 PATIENCE = 2.0
-"""Seconds in which the kernel says what it holds. An idle one takes some milliseconds; C code that keeps the
-interpreter's lock may take any time."""
+"""Seconds in which the kernel says what it holds, and the disk what lies on it. An idle kernel takes some milliseconds;
+C code that keeps the interpreter's lock may take any time."""
 LOOK = 0.5
 """Seconds for which the workspace is looked through: some 15,000 files on two busy cores."""
 FILES = 500
@@ -38,6 +39,8 @@ FILES = 500
 _SHORT_VALUE = 60
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 """Folders of programs; those whose name begins with a dot are skipped, too."""
+
+_threads = DaemonThreads()
 
 HISTORY = 'self.history has all that was said before: self.history.search("…") finds it, self.history.task is the task.'
 
@@ -74,7 +77,7 @@ class Survey:
     async def __call__(self) -> Alive:
         """Look."""
         variables, processes = await self._asked()
-        files, all_files = await asyncio.to_thread(written, self._workspace, self._since, self._record())
+        files, all_files = await self._written()
         # Last, since the others take time: what has ended meanwhile is no longer running.
         live, now, results = self._supervisor.live, self._wall(), self._supervisor.results
         agents = {name for name, result in results.items() if isinstance(result.block, AgentBlock)}
@@ -93,6 +96,15 @@ class Survey:
             all_files=all_files,
             more=(*self._more(), *([HISTORY] if self._kernel.ours else ())),
         )
+
+    async def _written(self) -> tuple[tuple[AliveFile, ...], bool]:
+        """What was written, unless the disk does not answer: a call that hangs there is left to its thread."""
+        loop, about = asyncio.get_running_loop(), (self._workspace, self._since, self._record())
+        looking = loop.run_in_executor(_threads, written, *about)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                return await looking
+        return (), False
 
     async def _asked(self) -> tuple[tuple[AliveVariable, ...], tuple[AliveProcess, ...]]:
         if self._kernel.ours:
