@@ -13,9 +13,10 @@ from typing import Any
 
 from codeact_kernel.agent.auditing import signer_or_none
 from codeact_kernel.agent.options import LIMIT_FIELDS
-from codeact_kernel.agent.recording import JOURNAL, NOTEBOOK
+from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK
 from codeact_kernel.agent.remains import Remains
 from codeact_kernel.agent.runlock import RunLock
+from codeact_kernel.agent.unrecorded import learn_of_audit
 from codeact_kernel.blocks import Fault, Part
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
@@ -132,8 +133,11 @@ def open_past(run: Path, *, trusted: bool = False, from_notebook: bool = False) 
 
 
 def _from_journal(past: Past, source: Path) -> bool:
-    read = read_journal(source, _taking(past), signer_or_none())
+    signer = signer_or_none()
+    read = read_journal(source, _taking(past), signer)
     past.last = read.last
+    if signer is not None:
+        learn_of_audit(source.parent / AUDIT, signer, past.transcript, past.remains)
     if not past.transcript.runs or past.transcript.runs[-1].end is None:
         past.remains.heard(source.stat().st_mtime)
     return read.is_ours

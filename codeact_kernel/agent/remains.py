@@ -36,6 +36,8 @@ class Remains:
     """The blocks, by settled id, whose ends the model has read."""
     calls: dict[str, ToolCalled] = field(default_factory=dict)
     """Tool calls that have not returned, by their ids."""
+    unseen: dict[str, str] = field(default_factory=dict)
+    """Blocks, by settled id, of which only the audit knows, and what they were."""
     names: tuple[str, ...] = ()
     """What the namespace held when it was last heard of."""
     unanswered: Reply | None = None

@@ -59,8 +59,8 @@ async def take_past(
     death = await restore(parts.kernel, folder, past.remains)
     if goes_on and past.remains.has_answer and not inbox:
         return
-    if death.lost or death.back or any(turn.blocks for turn in run.turns):
-        inbox.put(reminder_report(told(death, past.remains.last, time.time())))
+    if death.lost or death.back or past.remains.unseen or any(turn.blocks for turn in run.turns):
+        inbox.put(reminder_report(told(death, past.remains, time.time())))
 
 
 async def restore(kernel: Kernel, folder: Folder, remains: Remains) -> KernelDied:
@@ -131,17 +131,22 @@ def partial(turn: Turn) -> Reply:
     return turn.draft or Reply(turn.number, format_parts(blocks), blocks, started=turn.started)
 
 
-def told(death: KernelDied, last: float, now: float) -> str:
+def told(death: KernelDied, remains: Remains, now: float) -> str:
     """What the model reads of the resume.
 
     Args:
         death: How its kernel has ended, and what of its namespace is there again.
-        last: When something was last heard of the run, in seconds since the epoch.
-        now: The time.
+        remains: What is left open of the run.
+        now: The time, in seconds since the epoch.
     """
-    stopped, ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(last)), format_duration(now - last)
+    stopped = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(remains.last))
+    ago = format_duration(now - remains.last)
+    unseen = "".join(
+        f"\nThis was about to run or ran, and nothing else is known of it:\n{code}"
+        for code in remains.unseen.values()
+    )
     return (
         f"The process that this run lived in ended at {stopped}, {ago} ago, and your kernel with it. The run goes on "
         f"now, in a fresh kernel.{death.loss}\nNothing was run again. To run a block again is your choice, and sound "
-        "only where running it twice does no harm; files that were written are still there."
+        f"only where running it twice does no harm; files that were written are still there.{unseen}"
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from codeact_kernel.policy.audit import Audit
 from codeact_kernel.policy.budget import Budget, Call, Limits, amount
-from codeact_kernel.policy.chain import Head
+from codeact_kernel.policy.chain import Head, sealed
 from codeact_kernel.policy.doors import Doors
 from codeact_kernel.policy.gate import Gate
 from codeact_kernel.policy.ledger import Ledger
@@ -33,5 +33,6 @@ __all__ = [
     "name_of",
     "notebook_heads",
     "read_rules",
+    "sealed",
     "verify",
 ]

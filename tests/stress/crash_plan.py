@@ -62,6 +62,8 @@ def _root(said):
     seen = next((body for _, step, _, body in reversed(ends) if step == "look"), "")
     done |= set(re.findall(r"effect:(\w+)", seen))
     lost = {step for _, step, status, _ in ends if status} - done - {"look"}
+    if any("nothing else is known of it" in text for text in said) and not seen:
+        lost.add("unseen")
     looked = bool(ends) and ends[-1][1] == "look" and not ends[-1][2]
     if lost and not looked and "look" not in alive:
         return _block(

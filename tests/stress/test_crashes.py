@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -37,14 +38,24 @@ class Stage:
         self._options = ["--model", "scripted", "--base-url", base_url, "--sandbox", "limits"]
         self._options += ["--workspace", str(place / "work"), "--tools", str(self.tools)]
 
-    def start(self):
-        """Start a host: of a run that was never begun, or one that goes on with it."""
+    def start(self, room=None):
+        """Start a host: of a run that was never begun, or one that goes on with it.
+
+        With a bound, no file of its grows past that many bytes.
+        """
         words = ["resume", str(self.run)]
         if not self._begun:
             words = ["run", *self._options, "--run-dir", str(self.run), TASK]
         command = [sys.executable, "-m", "codeact_kernel.cli", *words]
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=None
+            if room is None
+            else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
         )
 
     @property
@@ -146,6 +157,18 @@ def test_whatever_kills_the_host_nothing_is_lost_and_nothing_happens_twice(
         answer = one.finish()
         print(f"{number}: {killed} hosts were killed")
         check(one, answer)
+
+
+def test_where_the_disk_is_full_nothing_is_lost_that_happened_and_nothing_happens_twice(
+    stage, times, tmp_path
+):
+    for number in range(times(1, 20)):
+        chance = random.Random(f"full {number}")
+        one = stage if number == 0 else Stage(_new(tmp_path, number), stage._options[3])
+        host = one.start(room=chance.randint(16_000, 60_000))
+        _, err = host.communicate(timeout=PATIENCE)
+        print(f"{number}: {host.returncode} {err[-300:]}")
+        check(one, one.finish())
 
 
 def _new(folder, number):
