@@ -38,7 +38,13 @@ class Disk:
 
     def __call__(self, event):
         if not self.image.exists() and self._is_the_moment(event):
-            shutil.copytree(self.run, self.image, ignore=shutil.ignore_patterns("lock"))
+            ignored = shutil.ignore_patterns("lock", ".*")
+            shutil.copytree(self.run, self.image, ignore=ignored, copy_function=_copied)
+
+
+def _copied(source, target):
+    with suppress(FileNotFoundError):  # what is written beside and put in its place comes and goes
+        shutil.copy2(source, target)
 
 
 async def crashed(tmp_path, replies, moment, task="Do it.", **options):
