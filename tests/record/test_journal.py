@@ -5,7 +5,7 @@ import json
 import os
 
 from codeact_kernel.blocks import CodeBlock, DisplayOutput, StreamOutput
-from codeact_kernel.events import BlockOutput, BlockQueued, NoteReceived, ReplyDelta, TurnStarted
+from codeact_kernel.events import BlockOutput, BlockQueued, NoteReceived, ReplyDelta, TurnStarted, to_json
 from codeact_kernel.record import Journal
 
 
@@ -21,7 +21,7 @@ def test_each_event_is_a_line_on_disk_before_the_next_one_happens(tmp_path):
     path = tmp_path / "runs" / "journal.jsonl"
     with Journal(path, report=never) as journal:
         journal(TurnStarted(1, 5.0))
-        assert lines(path) == [{"type": "TurnStarted", "turn": 1, "at": 5.0, "context_tokens": 0}]
+        assert lines(path) == [to_json(TurnStarted(1, 5.0))]
         journal(BlockQueued(1, "dl", CodeBlock("a\nb", id="dl"), 6.0))
         assert lines(path)[1]["block"]["type"] == "CodeBlock"
         assert lines(path)[1]["block"]["code"] == "a\nb"
