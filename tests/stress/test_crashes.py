@@ -162,7 +162,7 @@ def test_whatever_kills_the_host_nothing_is_lost_and_nothing_happens_twice(
 def test_where_the_disk_is_full_nothing_is_lost_that_happened_and_nothing_happens_twice(
     stage, times, tmp_path
 ):
-    for number in range(times(4, 20)):
+    for number in range(times(2, 20)):
         chance = random.Random(f"full {number}")
         one = stage if number == 0 else Stage(_new(tmp_path, number), stage._options[3])
         host = one.start(room=chance.randint(8_000, 20_000))
