@@ -43,7 +43,7 @@ HANDFUL = 8
 
 
 class Story:
-    """What the model says: step after step, each failing now and then, and at the end the answer.
+    """What the model says: step after step, by what it has read; now and then it fails.
 
     Args:
         turns: Steps.
@@ -54,37 +54,38 @@ class Story:
         self._turns = turns
         self._faults = faults
         self._random = Random(1)
-        self._step = 0
         self.endpoint = ScriptedEndpoint(self)
 
     def __call__(self, request: Recorded) -> str | EndpointReply:
         self.endpoint.requests.clear()
-        if self._step and self._random.random() < self._faults:
+        texts = [str(message["content"]) for message in request.messages[1:]]
+        done = max(int(number) for text in ("step 0 ", *texts) for number in DONE.findall(text))
+        block = self._block(done + 1)
+        if request.messages[-1]["role"] == "assistant" or texts[-1].startswith("Your reply was cut off"):
+            said = next(text for text in reversed(texts[:-1] if len(texts) > 1 else texts) if text)
+            return block.removeprefix(said) if block.startswith(said) else block
+        if "<reminder>" in texts[-1]:
+            said = f"<run_code>\nself.compact_knowledge('step {done} of many is done; go on.')\n</run_code>"
+        elif done == self._turns:
+            said = f"All {self._turns} steps are done."
+        else:
+            said = block
+        if done and self._random.random() < self._faults:
             fault = self._random.choice(FAULTS)
-            if not isinstance(fault, str):
+            if isinstance(fault, EndpointReply):
                 return fault
-            if request.messages[-1]["role"] == "user" and "<reminder>" not in request.messages[-1]["content"]:
-                self._step += 1
-                return EndpointReply(self._block(), finish=None, breaks="close", at=len(self._block()) // 2)
-        last = request.messages[-1]["content"]
-        if "cut off" in last or request.messages[-1]["role"] == "assistant":
-            text = self._block()
-            return text[len(text) // 2 :]
-        if "<reminder>" in last:
-            return f"<run_code>\nself.compact_knowledge('Step {self._step} is done; go on.')\n</run_code>"
-        if self._step >= self._turns:
-            return f"All {self._turns} steps are done."
-        self._step += 1
-        return self._block()
+            return EndpointReply(said, breaks="close", at=len(said) // 2)
+        return said
 
-    def _block(self) -> str:
-        step = self._step
+    @staticmethod
+    def _block(step: int) -> str:
         return (
             f"Step {step}.\n<run_code>\nsteps = [*globals().get('steps', [])[-99:], {step}]\n"
             f"print('step', {step}, 'of many', 'x' * 300)\n</run_code>"
         )
 
 
+DONE = re.compile(r"step (\d+) (?:of many)?")
 FAULTS: tuple[EndpointReply | str, ...] = (
     failing(429, "slow down", retry_after=1),
     failing(500, "an error of ours"),
@@ -171,9 +172,20 @@ def broken(watch: Watch) -> list[str]:
         "open files grew": last.files > second.files + HANDFUL,
         "threads grew": last.threads > second.threads + HANDFUL,
         "processes grew": last.processes > second.processes + HANDFUL,
-        "a step was left out, or done twice": watch.steps != Counter(range(1, watch.turns + 1)),
     }
-    return [what for what, is_so in checks.items() if is_so]
+    wrong = [what for what, is_so in checks.items() if is_so]
+    twice, never = (
+        watch.steps - Counter(range(1, watch.turns + 1)),
+        Counter(range(1, watch.turns + 1)) - watch.steps,
+    )
+    return [
+        *wrong,
+        *(
+            f"steps {what}: {sorted(steps)}"
+            for what, steps in {"twice": twice, "never": never}.items()
+            if steps
+        ),
+    ]
 
 
 def main() -> None:
