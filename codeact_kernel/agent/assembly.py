@@ -174,7 +174,7 @@ async def assemble(
     if kin.depth == 0:
         if options.run_dir in (None, True):
             make_runs(wanted.workspace)
-        kernel = Kernel(kernel_settings, serve, described, remind, who)
+        kernel = Kernel(kernel_settings, serve, described, remind, who, together=kin.tree.source.together)
         await kernel.start(kin.tree.launch)
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)

@@ -23,7 +23,7 @@ from codeact_kernel.kernels.disk import Disk
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.large import Large
 from codeact_kernel.kernels.mailbox import Mailbox
-from codeact_kernel.kernels.memory import Memory, Point
+from codeact_kernel.kernels.memory import Memory, Point, Together
 from codeact_kernel.kernels.process import ROOM, KernelProcess, spawn
 from codeact_kernel.kernels.sandbox import Told
 from codeact_kernel.kernels.seeding import CLOUDPICKLE, Seeds
@@ -44,6 +44,7 @@ class Kernel:
         warn: Called with what the model has to know of the kernel, such as that its memory runs short.
         agent: Whose kernel it is: a number that no other agent of its tree has, and a name.
         begin: Where its process comes from.
+        together: The kernels with which it has its limit of memory together; None for it alone.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Kernel:
         warn: Callable[[str], None] = lambda text: None,
         agent: tuple[int, str] = (0, "the agent"),
         begin: Begin = spawn,
+        together: Together | None = None,
     ) -> None:
         self.settings = settings
         self.ours = True
@@ -65,7 +67,7 @@ class Kernel:
         self._tools = tools or []
         self._agent = agent
         walled = settings.sandbox is not None
-        self._memory = Memory(settings.max_memory, lambda: self.names, warn, share=walled)
+        self._memory = Memory(settings.max_memory, lambda: self.names, warn, share=walled, together=together)
         self._begin = begin
         self.on_reached: Told = lambda host, port, why: None
         """Told of each host that its blocks want to reach, where single hosts are allowed."""

@@ -129,6 +129,30 @@ def _cgroup_limits(root: Path) -> Iterable[int]:
                 break
 
 
+class Together:
+    """What the kernels of a run hold, each as it was read last: a limit is one for all of them."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[Memory, int] = {}
+
+    def take(self, kernel: Memory, size: int) -> tuple[int, bool]:
+        """Take a reading.
+
+        Args:
+            kernel: Whose it is.
+            size: Bytes.
+
+        Returns:
+            What all of them hold, and whether none holds more than this one.
+        """
+        self._sizes[kernel] = size
+        return sum(self._sizes.values()), size >= max(self._sizes.values())
+
+    def leave(self, kernel: Memory) -> None:
+        """Take that a kernel's processes are gone."""
+        self._sizes.pop(kernel, None)
+
+
 class Memory:
     """Watches a kernel's memory.
 
@@ -138,6 +162,7 @@ class Memory:
         warn: Called with the warning.
         limit: The limit before which is warned; None takes the least of all.
         share: Whether, where there is no `max_memory`, the kernel has to be ended past a share of that.
+        together: Those with which it has these limits together; None for it alone.
     """
 
     def __init__(
@@ -147,8 +172,12 @@ class Memory:
         warn: Callable[[str], None],
         limit: Limit | None = None,
         share: bool = False,
+        together: Together | None = None,
     ) -> None:
         self.curve = Curve()
+        self._together = together or Together()
+        self._whole = 0
+        """What all of them hold."""
         self.limit = limit or least_limit(max_memory)
         self._most = None if max_memory is None else Limit(max_memory, "max_memory")
         if share and self._most is None:
@@ -161,7 +190,7 @@ class Memory:
     @property
     def left(self) -> int:
         """Bytes that its processes may still take, as far as the latest reading goes."""
-        return max(0, self.limit.size - (self.curve.points[-1][1] if self.curve.points else 0))
+        return max(0, self.limit.size - self._whole)
 
     async def watch(self, pid: int) -> str | None:
         """Read a process's memory until it has to be ended, or is gone.
@@ -174,17 +203,20 @@ class Memory:
         """
         loop = asyncio.get_running_loop()
         self._warned = False
-        with suppress(psutil.Error):
+        try:
             process = psutil.Process(pid)
             while True:
                 size = await loop.run_in_executor(_READER, held, process)
                 if (reason := self.take(time.time(), size)) is not None:
                     return reason
                 await asyncio.sleep(EVERY)
-        return None
+        except psutil.Error:
+            return None
+        finally:
+            self._together.leave(self)
 
     def take(self, at: float, size: int) -> str | None:
-        """Take a reading: keep it, and warn where it is time.
+        """Take a reading: keep it, and warn where it is time. Of several kernels the one that holds most has to end.
 
         Args:
             at: Seconds since the epoch.
@@ -194,22 +226,30 @@ class Memory:
             Why the kernel has to be ended, if it has.
         """
         self.curve.add((at, size))
-        if self._most is not None and size > self._most.size:
+        self._whole, is_largest = self._together.take(self, size)
+        if self._most is not None and self._whole > self._most.size and is_largest:
             allowed = f"{format_size(self._most.size)} of {self._most.name}"
-            return f"was ended at {format_size(size)} of memory, more than the {allowed}"
-        if size < CALM * self.limit.size:
+            return f"was ended at {format_size(size)} of memory{self._of_all(size)}, more than the {allowed}"
+        if self._whole < CALM * self.limit.size:
             self._warned = False
-        elif size >= WARN * self.limit.size and not self._warned:
+        elif self._whole >= WARN * self.limit.size and not self._warned:
             self._warned = True
             self._warn(self._warning(size))
         return None
 
+    def _of_all(self, size: int) -> str:
+        """What others hold besides, as a part of a sentence; empty where there are none."""
+        whole = format_size(self._whole)
+        return f", the most of all kernels of the run, which hold {whole}" if self._whole > size else ""
+
     def _warning(self, size: int) -> str:
         names = self._names()
+        whole = format_size(self._whole)
+        others = f" of the {whole} of all kernels of the run" if self._whole > size else ""
         more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
         held = f" Names in the namespace: {', '.join(names[:NAMES])}{more}." if names else ""
         return (
-            f"Memory runs short: the kernel's processes hold {format_size(size)}, and {self.limit.name} is "
+            f"Memory runs short: the kernel's processes hold {format_size(size)}{others}, and {self.limit.name} is "
             f"{format_size(self.limit.size)}. Past that the kernel is ended, and every name in it is lost. Let go "
             "of what you no longer need (del name, then gc.collect(); Out keeps what a block has shown as its "
             f"value), and do the work in smaller pieces.{held}"

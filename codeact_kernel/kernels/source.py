@@ -17,6 +17,7 @@ from codeact_kernel.errors import KernelDied, KernelError
 from codeact_kernel.kernels.calls import Serve
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.interpreter import Launch, choose
+from codeact_kernel.kernels.memory import Together
 from codeact_kernel.kernels.parents import Parents
 from codeact_kernel.kernels.process import KernelProcess, environment_of, spawn
 from codeact_kernel.kernels.settings import KernelSettings
@@ -46,6 +47,8 @@ class KernelSource:
 
     def __init__(self, ready: int = 1) -> None:
         self._size = ready
+        self.together = Together()
+        """What its kernels, and the one for which it was made, hold together."""
         self._parents = Parents()
         self._launches: dict[tuple[str | None, str | None], Launch] = {}
         self._stocks: dict[tuple[Any, ...], _Stock] = {}
@@ -87,7 +90,7 @@ class KernelSource:
             ConfigError: If the settings are wrong.
             KernelError: If it does not start.
         """
-        kernel = Kernel(settings, serve, tools, warn, agent, self._begin)
+        kernel = Kernel(settings, serve, tools, warn, agent, self._begin, self.together)
         await kernel.start(await self._choose(settings))
         self._kernels = {kernel, *(other for other in self._kernels if not other.is_over)}
         return kernel

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from codeact_kernel.errors import KernelDied
 from codeact_kernel.kernels import Kernel, KernelSettings
-from codeact_kernel.kernels.memory import Curve, Limit, Memory, least_limit
+from codeact_kernel.kernels.memory import Curve, Limit, Memory, Together, least_limit
 
 MB = 10**6
 
@@ -44,6 +44,34 @@ def test_the_model_is_warned_once_and_again_only_after_memory_fell():
         assert watched.take(0.0, share * MB) is None
         counts.append(len(told))
     assert counts == [0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2]
+
+
+def test_kernels_of_one_run_have_one_limit_and_the_one_that_holds_most_ends():
+    together, told = Together(), []
+    one, other = (
+        Memory(1000 * MB, lambda: (), told.append, Limit(1000 * MB, "max_memory"), together=together)
+        for _ in range(2)
+    )
+    assert one.take(0.0, 600 * MB) is None
+    assert other.take(0.0, 500 * MB) is None
+    assert "hold 500 MB of the 1.1 GB of all kernels of the run" in told[0]
+    reason = one.take(1.0, 600 * MB)
+    assert reason == (
+        "was ended at 600 MB of memory, the most of all kernels of the run, which hold 1.1 GB, more than the 1.0 GB of "
+        "max_memory"
+    )
+    together.leave(one)
+    assert other.take(2.0, 700 * MB) is None
+    assert other.left == 300 * MB
+
+
+async def test_a_kernel_that_is_gone_holds_nothing_of_the_limit():
+    together = Together()
+    process = await asyncio.create_subprocess_exec("sleep", "0.2")
+    watched = Memory(None, lambda: (), print, Limit(1000 * MB, "max_memory"), together=together)
+    assert await watched.watch(process.pid) is None
+    await process.wait()
+    assert together.take(watched, 1 * MB) == (1 * MB, True)
 
 
 def test_a_warning_says_how_much_the_limit_the_names_and_what_to_do():
