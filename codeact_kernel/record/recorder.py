@@ -26,10 +26,12 @@ from codeact_kernel.events import (
     Event,
     Heartbeat,
     ModelRetry,
+    Notice,
     ReplyDelta,
     RunEnded,
     RunResumed,
     RunStarted,
+    Spent,
     ToolCalled,
     ToolReturned,
     TurnStarted,
@@ -41,7 +43,7 @@ _SHARE = 9.0
 """Seconds of rest for each second that a write took; ours, so that a long record costs a tenth of a core."""
 
 _ENDS = (RunStarted, RunResumed, TurnStarted, BlockFinished, RunEnded)
-_UNRECORDED = (ReplyDelta, Heartbeat, ModelRetry, ToolCalled, ToolReturned)
+_UNRECORDED = (ReplyDelta, Heartbeat, ModelRetry, Notice, Spent, ToolCalled, ToolReturned)
 
 
 class Recorder:
