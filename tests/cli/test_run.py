@@ -170,7 +170,7 @@ def test_at_a_limit_the_exit_code_is_3_and_the_record_is_kept(piped, scripted, b
     said = piped("run", *model, "--max-turns", 2, "Go on for ever.").end()
     assert (said.code, said.out) == (3, "")
     assert said.line.startswith("codeact: 2 turns are used up; `codeact resume ")
-    assert said.line.endswith("run.ipynb")
+    assert said.line.endswith(" --max-turns N` goes on with more")
     assert record()["metadata"]["codeact"]
 
 
