@@ -59,7 +59,7 @@ oldest_versions() {
 newest_versions() {
     step "an environment of the newest Python with the newest versions"
     "$(newer_python)" -m venv "$work/newest"
-    "$work/newest/bin/pip" install -e ".[mcp,test]"
+    "$work/newest/bin/pip" install -e ".[mcp,otel,test]"
 }
 
 # The README's command of a kind, exactly as it stands there: the fenced line under "<!-- command: KIND -->".

@@ -1,7 +1,7 @@
 """The joints: what each station promises the agent, so that the stations need not know each other.
 
 Comes in: the nouns. Goes out: `Model`, `Codec` with its `ReplyReader`, `Runner` with its `Watcher`,
-`PlaceKeeper`, `Observer`.
+`PlaceKeeper`, `Observer`, `TreeObserver`.
 """
 
 from __future__ import annotations
@@ -201,3 +201,20 @@ class PlaceKeeper(Protocol):
 
 Observer = Callable[[Event], None]
 """Hears of every event, in order. Contract: called in the loop's thread; must not block, must not raise."""
+
+
+@runtime_checkable
+class TreeObserver(Protocol):
+    """What an `Observer` may be besides: one that hears of sub-agents, too."""
+
+    def __call__(self, event: Event) -> None:
+        """As `Observer`."""
+
+    def of_agent(self, name: str) -> Observer:
+        """Give the observer of a sub-agent, its own sub-agents' included.
+
+        Contract: called once a sub-agent, after its `BlockQueued` and before its first event; must not raise.
+
+        Args:
+            name: Its name, which is the id of its block.
+        """

@@ -22,7 +22,7 @@ from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.blocks import AgentBlock, ClearOutput, CodeBlock, Job, Outcome, StreamOutput
 from codeact_kernel.errors import CodeactError, ToolError
 from codeact_kernel.kernels import KernelRunner
-from codeact_kernel.protocols import LAST, Model, Watcher
+from codeact_kernel.protocols import LAST, Model, TreeObserver, Watcher
 from codeact_kernel.tools import Tool, Toolset
 
 if TYPE_CHECKING:
@@ -202,7 +202,10 @@ class Subagents:
                 run_dir=folder is not None and folder.path / AGENTS / slug(name),
                 output_type=None,
                 person=None,
-                observers=(digest,),
+                observers=(
+                    digest,
+                    *(o.of_agent(name) for o in self._options.observers if isinstance(o, TreeObserver)),
+                ),
                 settings=replace(self._wanted.settings, tools=(), mcp=None),
             ),
             place,

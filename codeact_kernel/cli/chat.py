@@ -67,6 +67,7 @@ def chat(
     vision_model: choices.VisionModel = None,
     fallback_model: choices.FallbackModel = None,
     patience: choices.Patience = None,
+    otel: choices.Otel = False,
 ) -> int:
     """Talk with a model that works by writing Python.
 

@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import typer
 
 from codeact_kernel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from codeact_kernel.protocols import Observer
 
 T = TypeVar("T")
 
@@ -190,6 +193,14 @@ Approve = Annotated[
         "Where nobody can be asked it is denied. Else the settings, else auto.",
     ),
 ]
+Otel = Annotated[
+    bool,
+    typer.Option(
+        "--otel",
+        help="Send traces over OpenTelemetry, to where the OTEL_* variables say; without "
+        "content, unless they ask for it.",
+    ),
+]
 TrustWorkspace = Annotated[
     bool,
     typer.Option(
@@ -230,6 +241,7 @@ class Choices:
     allow_net: bool = False
     allow_host: list[str] | None = None
     allow_read: list[str] | None = None
+    otel: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -288,8 +300,19 @@ class Choices:
             "env": env,
             "settings": settings,
             "kept": {"tools": self.tools},
+            "observers": [_tracing()] if self.otel else [],
             "person": Screen().person if somebody_is_there() else None,
         }
+
+
+def _tracing() -> Observer:
+    import importlib.util
+
+    if not all(importlib.util.find_spec(name) for name in ("opentelemetry", "opentelemetry.sdk")):
+        raise ConfigError('--otel needs the extra: pip install "codeact-kernel[otel]"')
+    from codeact_kernel.otel import from_environment
+
+    return from_environment()
 
 
 def read_duration(option: str, text: str | None) -> float | None:

@@ -6,6 +6,7 @@ code that it comes to.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -93,7 +94,8 @@ async def working(
     """
     person = screen.person if screen.can_ask else None
     approver = screen.approve if screen.can_ask else None
-    observers = [out.event if events else screen]
+    tracing = fields.get("observers", ())
+    observers = [*tracing, out.event if events else screen]
     agent = make(**{**fields, "person": person, "approver": approver, "observers": observers})
     out.on_failure = agent.stop
     try:
@@ -104,5 +106,7 @@ async def working(
             finally:
                 signals.rest()
     finally:
+        for observer in tracing:
+            await asyncio.to_thread(observer.close)
         if agent.record_error is not None:
             complain(agent.record_error.message)

@@ -78,6 +78,7 @@ def resume(
     vision_model: choices.VisionModel = None,
     fallback_model: choices.FallbackModel = None,
     patience: choices.Patience = None,
+    otel: choices.Otel = False,
 ) -> int:
     """Go on with a run, whatever has stopped it: a limit, Ctrl-C, an endpoint that failed, a crash, a power cut.
 

@@ -77,6 +77,7 @@ def run(
     vision_model: choices.VisionModel = None,
     fallback_model: choices.FallbackModel = None,
     patience: choices.Patience = None,
+    otel: choices.Otel = False,
 ) -> int:
     """Let a model work on a task by writing Python.
 

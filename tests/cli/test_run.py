@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -379,3 +380,21 @@ def test_an_answer_that_does_not_fit_on_the_disk_is_a_failure(piped, scripted):
 def test_a_reply_in_pieces_that_break_anywhere_is_one_answer(piped, scripted, block):
     replies = [EndpointReply(block("print('é')"), piece=1), EndpointReply(ANSWER, piece=1)]
     assert piped("run", *scripted(replies), "Go.").end().out == ANSWER + "\n"
+
+
+def test_traces_go_where_the_variables_say_and_never_into_the_answer(place, scripted, piped, block):
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+    env = os.environ | {"OTEL_TRACES_EXPORTER": "console"}
+    said = piped("run", *scripted([block("x = 1"), "Done."]), "--otel", "Go.", env=env).end()
+    assert (said.code, said.out) == (0, "Done.\n")
+    for words in (
+        '"invoke_agent codeact"',
+        '"chat scripted"',
+        '"execute_tool run_code"',
+        '"service.name": "codeact"',
+    ):
+        assert words in said.err
+    env["OTEL_TRACES_EXPORTER"] = "pigeon"
+    said = piped("run", *scripted([]), "--otel", "Go.", env=env).end()
+    assert said.code == 2
+    assert "OTEL_TRACES_EXPORTER" in said.line

@@ -37,6 +37,8 @@ def place(tmp_path, monkeypatch):
 def test_the_examples_of_a_page_run_and_print_what_it_shows(page, place):
     if "from mcp import" in page.read_text("utf-8"):
         pytest.importorskip("mcp", reason="the extra mcp is not installed")
+    if "codeact_kernel.otel" in page.read_text("utf-8"):
+        pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
     reader = Reader(page)
     try:
         for example, shown in examples_of(fences_of(page)):
