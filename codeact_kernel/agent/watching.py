@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from codeact_kernel.agent.recording import JOURNAL
-from codeact_kernel.agent.rundir import AGENTS
+from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.agent.runlock import holder
-from codeact_kernel.blocks import ClearOutput, Output
+from codeact_kernel.blocks import AgentBlock, ClearOutput, Output
 from codeact_kernel.controls import shown
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import (
@@ -80,7 +80,7 @@ class WatchedAgent:
         self.live: dict[str, LiveBlock] = {}
         """Blocks that run or wait, sub-agents among them."""
         self.below: dict[str, WatchedAgent] = {}
-        """Sub-agents at work, by the names of their folders."""
+        """Sub-agents whose journals have not come to an end, by the names of their folders."""
         self.gone = 0
         """Sub-agents that have ended."""
         self._tails: dict[str, str] = {}
@@ -181,6 +181,14 @@ class WatchedAgent:
             replace(block, last_line=_last_line(self._tails.get(block.id, "")))
             for block in self.live.values()
         ]
+
+    @property
+    def at_work(self) -> dict[str, WatchedAgent]:
+        """Sub-agents at work, by their names: those whose blocks live, so none that an earlier process has left."""
+        names = {
+            slug(block.id): block.id for block in self.live.values() if isinstance(block.block, AgentBlock)
+        }
+        return {names[folder]: agent for folder, agent in self.below.items() if folder in names}
 
 
 class WatchedRun:

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from codeact_kernel.agent import WatchedAgent, WatchedRun
-from codeact_kernel.blocks import AgentBlock, format_duration
+from codeact_kernel.blocks import format_duration
 from codeact_kernel.cli.progress import SPINNER
 from codeact_kernel.cli.streams import clean
 from codeact_kernel.cli.told import cut, told_live, told_usage, told_wake_up
@@ -91,12 +91,13 @@ def _agent(agent: WatchedAgent, name: str, level: int, mark: str, now: float) ->
     yield _line(Text.assemble((clean(name), "bold"), (f"  {' · '.join(filter(None, facts))}", "dim")), level)
     if agent.trouble:
         yield _line(Text(clean(agent.trouble), style="yellow"), level + 1)
+    at_work = agent.at_work
     for block in agent.blocks:
-        if not (isinstance(block.block, AgentBlock) and block.started is not None and agent.below):
+        if block.id not in at_work:
             yield _line(told_live(block, mark, now), level + 1)
     if not agent.live:
         yield from (_line(told_wake_up(wake_up, now), level + 1) for wake_up in agent.wake_ups.values())
-    for below, its in agent.below.items():
+    for below, its in at_work.items():
         yield from _agent(its, below, level + 1, mark, now)
     if agent.gone:
         said = f"{agent.gone:,} sub-agent{' has' if agent.gone == 1 else 's have'} ended"

@@ -147,6 +147,17 @@ def test_sub_agents_are_seen_at_work_and_counted_when_they_have_ended(fake):
     assert fake.run.usage == Usage(100, 0, 10, 2), "the whole tree's"
 
 
+def test_a_sub_agent_that_a_crash_has_left_is_not_at_work_after_a_resume(fake):
+    scout = AgentBlock("Look.", id="scout")
+    fake.tell(STARTED, BlockQueued(1, "scout", scout, 101.0))
+    fake.tell(RunStarted("a", "Look.", "m", "s", 102.0), agent="agents/scout")
+    assert list(fake.run.agent.at_work) == ["scout"]
+    fake.tell(RunResumed("r", 1000.0, "m"), BlockQueued(2, "Scout#2", scout, 1001.0))
+    assert fake.run.agent.at_work == {}
+    fake.tell(RunStarted("b", "Look.", "m", "s", 1002.0), agent="agents/scout-2")
+    assert list(fake.run.agent.at_work) == ["Scout#2"]
+
+
 def test_links_among_the_sub_agents_are_not_followed(fake):
     (fake.folder / "agents").mkdir()
     (fake.folder / "agents" / "loop").symlink_to(fake.folder, target_is_directory=True)

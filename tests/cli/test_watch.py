@@ -8,6 +8,7 @@ import termios
 import pytest
 
 from codeact_kernel.agent import WatchedRun
+from codeact_kernel.agent.rundir import slug
 from codeact_kernel.blocks import AgentBlock, CodeBlock, StreamOutput
 from codeact_kernel.cli.console import TerminalConsole
 from codeact_kernel.cli.watched import told_run
@@ -123,7 +124,8 @@ def test_nothing_of_a_strangers_record_commands_the_terminal_or_makes_lines_of_i
         BlockStarted(EVIL, "main", float("-inf")),
         BlockOutput(EVIL, StreamOutput("stdout", EVIL * 100)),
     )
-    told(folder / "agents" / EVIL.replace("/", ""), RunStarted("a", EVIL, EVIL, "s", float("inf")))
+    told(folder, BlockQueued(1, "a\n" + EVIL, AgentBlock("x"), 1.0))
+    told(folder / "agents" / slug("a\n" + EVIL), RunStarted("a", EVIL, EVIL, "s", float("inf")))
     lines = drawn(folder, over=False)
     assert len(lines) == 7
     told(folder, RunEnded("failed", EVIL, Usage(cost=float("nan")), 1, float("inf"), EVIL))
