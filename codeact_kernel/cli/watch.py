@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from codeact_kernel.agent import WatchedRun
     from codeact_kernel.cli.loop import Signals
 
+WIDTH = 200
+"""Columns of a picture that goes to a file or a pipe."""
+
 RunPlace = Annotated[
     Path | None,
     typer.Argument(
@@ -50,7 +53,8 @@ def watch(run: RunPlace = None, workspace: choices.Workspace = ".", once: Once =
 
     folder = find_run(None if run is None else run.expanduser(), Path(workspace).expanduser())
     watched = WatchedRun(folder)
-    console = TerminalConsole(highlight=False, markup=False, emoji=False)
+    width = None if is_terminal(sys.stdout) else WIDTH
+    console = TerminalConsole(width=width, highlight=False, markup=False, emoji=False)
     if once or not console.is_interactive:
         return _print(watched, console)
     return in_loop(lambda signals: _follow(watched, console, signals))

@@ -144,7 +144,7 @@ def test_without_a_terminal_one_picture_is_printed(place, codeact):
     for arguments in ((), ("--once",), (".codeact/runs/one/run.ipynb",)):
         said = codeact("watch", *arguments)
         assert (said.code, said.err) == (0, "")
-        assert "answered · gpt · 59s" in said.out
+        assert "answered · gpt · 59s · 7 turns · 0 tokens · free\n" in said.out
         assert said.out.endswith("42\n")
         assert "\x1b" not in said.out
 
