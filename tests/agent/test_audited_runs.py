@@ -134,7 +134,8 @@ async def test_refusals_limits_cancels_notes_and_ends_of_kernels_are_in_it(tmp_p
     assert [line["returncode"] for line in events(path, "KernelEnded")] == [3]
     assert [line["text"] for line in events(path, "NoteReceived")] == ["Be quick."]
     (end,) = events(path, "RunEnded")
-    assert (end["stop"], end["message"]) == ("limit", "3 turns are used up")
+    assert end["stop"] == "limit"
+    assert end["message"].startswith("3 turns are used up; `codeact resume ")
     statuses = {line["id"]: line["status"] for line in events(path, "BlockFinished")}
     assert statuses == {"limit": "ok", "slow": "cancelled", "c": "ok", "death": "died"}
     assert verdict(folder).is_right
