@@ -48,7 +48,7 @@ newer_python() {
 # The ends of the range of versions that pyproject declares. What touches the insides of IPython and ipykernel is
 # tested at both.
 # `.ci/full versions` runs everything there.
-inside_tests=(tests/inkernel/test_{guard,insist,syntax}.py tests/kernels/test_{interrupts,state}.py)
+inside_tests=(tests/inkernel/test_{guard,insist,syntax}.py tests/kernels/test_interrupts.py)
 
 oldest_versions() {
     step "an environment of Python 3.11 with the oldest versions"

@@ -12,9 +12,11 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import mmap
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -114,6 +116,20 @@ class Mask:
             value: A text, a list, a tuple, a dict, a dataclass, or anything else (bytes, say), which stays.
         """
         return self._of(value) if self._forms else value
+
+    def is_in(self, file: Path) -> bool:
+        """Whether a file of any bytes holds a secret.
+
+        Args:
+            file: The file.
+
+        Raises:
+            OSError: If it cannot be read.
+        """
+        if not self._forms or not file.stat().st_size:
+            return False
+        with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return any(data.find(form.encode("utf-8", "surrogatepass")) >= 0 for form in self._forms)
 
     def error(self, error: BaseException) -> None:
         """Take the secrets out of an exception's own words, in place."""

@@ -15,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from codeact_kernel.allowance import Allowance
 from codeact_kernel.errors import KernelDied, KernelError
@@ -64,6 +65,7 @@ class Checkpoints:
         most: Bytes that a checkpoint may have; 0 for none at all.
         allowance: What the code in this kernel may do.
         at_end: Whether a last one is taken when the kernel is left.
+        tells: Whether a file holds a secret of the host.
     """
 
     def __init__(
@@ -73,7 +75,9 @@ class Checkpoints:
         allowance: Allowance | None = None,
         *,
         at_end: bool = True,
+        tells: Callable[[Path], bool] = lambda file: False,
     ) -> None:
+        self._tells = tells
         self._folder, self._most, self._at_end = folder, most, at_end
         self._allowance = allowance or Allowance()
         self._ended = asyncio.Event()
@@ -134,7 +138,9 @@ class Checkpoints:
                     reply = await process.client.request(wire.CHECKPOINT, content, channel="control")
                     self.fault = reply["content"]["error"] or ""
                     if not self.fault:
-                        await asyncio.to_thread(store.collect, place, at, self._allowance, self._most)
+                        await asyncio.to_thread(
+                            store.collect, place, at, self._allowance, self._most, self._tells
+                        )
                         self.taken = at
             except asyncio.CancelledError:
                 self._ended.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -63,7 +64,14 @@ class Store:
         """The names that it holds."""
         return [name for group in (self.manifest or {"groups": []})["groups"] for name in group["names"]]
 
-    def collect(self, place: Path, at: float, maker: Allowance, most: int) -> None:
+    def collect(
+        self,
+        place: Path,
+        at: float,
+        maker: Allowance,
+        most: int,
+        tells: Callable[[Path], bool] = lambda file: False,
+    ) -> None:
         """Take what a kernel has written, and sweep what nothing needs any more.
 
         Args:
@@ -71,6 +79,7 @@ class Store:
             at: When it was taken.
             maker: What the code in that kernel may do.
             most: Bytes that it may have; what the one before has of names in use may come to it.
+            tells: Whether a file holds a secret of the host: such a one is not kept.
 
         Raises:
             OSError: If it cannot be moved. The one before is still there.
@@ -86,11 +95,19 @@ class Store:
             raise ValueError("it has more bytes than it may")
         for digest in new:
             self._objects.take(place / digest, digest)
+        self._leave_out(manifest, {digest for digest in new if tells(self._objects.path / digest)})
+        wanted = _digests(manifest)
         allowed = {**asdict(maker), "network": sorted(maker.network), "tools": sorted(maker.tools)}
         manifest |= {"version": _VERSION, "taken": at, "maker": allowed}
         self._folder.replace(MANIFEST, wire.to_json(manifest))
         for name in set(self._objects.names()) - wanted:
             self._objects.remove(name)
+
+    def _leave_out(self, manifest: dict[str, Any], secret: set[str]) -> None:
+        """Take what lies in files that hold a secret out of a manifest; the sweep removes them."""
+        for group in [group for group in manifest["groups"] if {group["object"], *group["buffers"]} & secret]:
+            manifest["groups"].remove(group)
+            manifest["missing"] |= dict.fromkeys(group["names"], "a secret of the host lies in the same file")
 
     def lend(self, place: Path) -> None:
         """Let a kernel read it.

@@ -10,6 +10,7 @@ import pytest
 
 from codeact_kernel.allowance import Allowance
 from codeact_kernel.kernels.manifest import Store
+from codeact_kernel.masking import Mask
 from codeact_kernel.runfiles import Folder
 
 MAKER = Allowance("bwrap", 7, "/w", frozenset({"a.b"}), frozenset({"search"}))
@@ -31,7 +32,7 @@ def collect(tmp_path, run):
     """Has a host collect what a kernel has written: groups by name, each with its bytes."""
     number = iter(range(100))
 
-    def collect(groups, *, busy=(), most=10**6, change=lambda manifest, place: manifest):
+    def collect(groups, *, busy=(), most=10**6, change=lambda manifest, place: manifest, secret=None):
         place = tmp_path / f"place{next(number)}"
         place.mkdir()
         manifest = {"groups": [], "missing": {}, "busy": dict(busy), "path": [], "python": "3.11"}
@@ -41,7 +42,7 @@ def collect(tmp_path, run):
             manifest["groups"].append({**group, "buffers": [], "needs": []})
         said = change(manifest, place)
         (place / "manifest.json").write_text(said if isinstance(said, str) else json.dumps(said))
-        Store(run).collect(place, 12.5, MAKER, most)
+        Store(run).collect(place, 12.5, MAKER, most, Mask({"KEY": secret} if secret else {}).is_in)
         return Store(run)
 
     return collect
@@ -57,6 +58,15 @@ def test_what_was_collected_is_there_for_its_user_alone_and_says_who_made_it(col
     assert (store.maker, store.manifest["taken"]) == (MAKER, 12.5)
     assert objects(run) == sorted([digest_of(b"one"), digest_of(b"two")])
     assert not any(path.stat().st_mode & 0o077 for path in (run.path / "checkpoint").rglob("*"))
+
+
+def test_what_holds_a_secret_of_the_host_is_not_kept_and_its_names_are_told(collect, run):
+    store = collect({"a b": b"\x80x sk-0123456789abcdef x", "c": b"two"}, secret="sk-0123456789abcdef")
+    assert store.names == ["c"]
+    assert objects(run) == [digest_of(b"two")]
+    assert store.manifest["missing"] == dict.fromkeys(
+        ("a", "b"), "a secret of the host lies in the same file"
+    )
 
 
 def test_what_is_no_longer_named_is_swept_and_leftovers_with_it(collect, run):

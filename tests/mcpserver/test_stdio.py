@@ -226,7 +226,6 @@ def test_a_client_that_reads_nothing_holds_up_no_end(raw):
 def test_a_server_that_is_killed_leaves_nothing(raw):
     life = Life(raw.call("run_code", code=LIFE))
     raw.call("run_code", code="print('long output ' * 200_000)")
-    assert list(raw.temporary.iterdir()) != []
     raw.process.kill()
     raw.check_gone(life)
 
