@@ -2,7 +2,7 @@
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # pip says errors only, and a run that has broken down does not go on failing: what is printed is what is wrong.
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=2 PYTHONDONTWRITEBYTECODE=1
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=2
 export PYTEST_ADDOPTS="--maxfail=12"
 # Two cores are busy with more than the model here: one thread is faster than two that wait for each other.
 export CODEACT_LOCAL_THREADS=1
