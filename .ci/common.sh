@@ -46,8 +46,7 @@ newer_python() {
 }
 
 # The ends of the range of versions that pyproject declares. What touches the insides of IPython and ipykernel is
-# tested at both.
-# `.ci/full versions` runs everything there.
+# tested at the newest here; `.ci/full versions` runs everything at both.
 inside_tests=(tests/inkernel/test_{guard,insist,syntax}.py tests/kernels/test_interrupts.py)
 
 oldest_versions() {
