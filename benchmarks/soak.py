@@ -9,9 +9,9 @@ that are no JSON, an empty reply, thoughts alone, a reply that is cut in the mid
 
 For each tenth of the run it prints the host's memory (resident, at the end), the median time of a turn that did not
 fail, the largest context, the open files, threads and child processes. It ends with 1 if a bound does not hold: memory
-in the last tenth within 5 % of that in the second; the median of a turn within a half more; the context below the
-threshold and one message; files, threads and processes no more than in the second tenth and a handful; the block of
-each step has run, and once.
+in the last tenth within 5 % of that in the second (15 % in a short run); the median of a turn within a half more; the
+context below the threshold and one message; files, threads and processes no more than in the second tenth and a
+handful; the block of each step has run, and once.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from codeact_kernel.testing.replies import Recorded, failing
 THRESHOLD, MESSAGE = 16_000, 2_500
 """Tokens from which the model is reminded to compact, and of the longest message: a result is cut at 2,000."""
 HANDFUL = 8
+LONG = 5_000
+"""Turns from which the bound of memory is 5 %: in the first few hundred what is kept of the latest still fills up."""
 
 
 class Story:
@@ -163,9 +165,10 @@ async def run(turns: int, base_url: str) -> Watch:
 def broken(watch: Watch) -> list[str]:
     """The bounds that do not hold."""
     second, last = watch.tenths[1], watch.tenths[9]
+    growth = 0.05 if watch.turns >= LONG else 0.15
     medians = [statistics.median(tenth.took) for tenth in (second, last)]
     checks = {
-        "memory grew by more than 5 %": last.memory > 1.05 * second.memory,
+        f"memory grew by more than {growth:.0%}": last.memory > (1 + growth) * second.memory,
         "a turn takes more than half as long again": medians[1] > 1.5 * medians[0],
         "the context was above the threshold and a message": max(t.context for t in watch.tenths)
         > THRESHOLD + MESSAGE,
