@@ -12,7 +12,15 @@ import pytest
 
 from codeact_kernel import Agent
 from codeact_kernel.errors import ConfigError, ModelUnreachable
-from codeact_kernel.events import BlockFinished, BlockOutput, Observation, ReplyDelta, RunEnded, RunStarted
+from codeact_kernel.events import (
+    BlockFinished,
+    BlockOutput,
+    BlockStarted,
+    Observation,
+    ReplyDelta,
+    RunEnded,
+    RunStarted,
+)
 from codeact_kernel.testing import ScriptedEndpoint, ScriptedModel
 
 pytestmark = pytest.mark.kernel
@@ -170,9 +178,13 @@ async def test_a_person_steers_cancels_and_stops(tmp_path):
             block("import time\ntime.sleep(60)", id="b"),
         ]
     )
-    async with Agent(model, workspace=tmp_path, run_dir=tmp_path / "r") as agent:
-        began = asyncio.Event()
-        agent._listeners.append(lambda e: began.set() if type(e).__name__ == "BlockStarted" else None)
+    began = asyncio.Event()
+
+    def see(event):
+        if isinstance(event, BlockStarted):
+            began.set()
+
+    async with Agent(model, workspace=tmp_path, run_dir=tmp_path / "r", observers=[see]) as agent:
         task = asyncio.ensure_future(agent.run("go"))
         async with asyncio.timeout(20):
             await began.wait()

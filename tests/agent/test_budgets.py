@@ -92,7 +92,7 @@ async def test_code_reads_the_budget(tmp_path):
     code = "b = self.budget\nprint(b)\nprint(b['left']['tokens'], b['limits'], b['cost_known'], 'cost' in b['left'])"
     model = ScriptedModel([reply(block(code), 20), reply("done", 10)])
     async with Agent(model, workspace=tmp_path, max_tokens="200k", max_cost=None) as agent:
-        assert "may use 200,000 tokens; self.budget tells" in agent._entered.context.system
+        assert "may use 200,000 tokens; self.budget tells" in agent._working.parts.context.system
         await agent.run("x")
     said = model.requests[-1].messages[-1].content
     assert "tokens: 120 tokens used, 199,880 tokens of 200,000 tokens left" in said
@@ -163,7 +163,7 @@ async def test_each_run_of_a_conversation_has_a_budget_of_its_own(tmp_path):
     model = ScriptedModel([reply("one", 500), reply("two", 500)])
     heard = []
     async with Agent(model, workspace=tmp_path, max_tokens=900, observers=[heard.append]) as agent:
-        system = agent._entered.context.system
+        system = agent._working.parts.context.system
         assert system
         first = await agent.run("x")
         assert first.stop == "limit"  # the system prompt alone is more

@@ -11,6 +11,7 @@ import pytest
 from talk import block, delegate, when
 
 from codeact_kernel import Agent
+from codeact_kernel.agent import open_past
 from codeact_kernel.agent.past import UntrustedRecord
 from codeact_kernel.errors import ConfigError, ModelUnreachable
 from codeact_kernel.events import (
@@ -270,7 +271,7 @@ async def test_two_processes_cannot_go_on_with_one_run(tmp_path):
         await one.go_on()
     async with Agent.resume(image, model=ScriptedModel(["a"])):
         pass
-    Agent.resume(image, model=ScriptedModel(["a"]))._past.close()
+    open_past(image).close()
 
 
 async def test_a_run_that_goes_on_here_cannot_be_resumed_elsewhere(tmp_path):
@@ -316,7 +317,7 @@ async def test_it_goes_on_from_its_notebook_when_the_journal_is_gone(tmp_path):
     after = json.loads((tmp_path / "run" / "run.ipynb").read_text())
     assert [c["source"] for c in after["cells"][:4]] == [c["source"] for c in before["cells"][:4]]
     assert after["cells"][2]["outputs"] == before["cells"][2]["outputs"]
-    Agent.resume(tmp_path / "run")._past.close()
+    open_past(tmp_path / "run").close()
 
 
 async def test_the_audit_goes_on_in_the_same_file(tmp_path):
