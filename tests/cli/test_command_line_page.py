@@ -35,12 +35,13 @@ def options_table(words):
     for param in command_of(words).params:
         names = ", ".join(f"`{name}`" for name in param.opts) if param.opts[0].startswith("-") else ""
         value = f" `{param.metavar}`" if param.metavar else ""
-        rows.append(
-            f"| {(names + value).strip()} | {param.help} |".replace(
-                "tags|tools|json", "tags\\|tools\\|json"
-            ).replace("auto|ask|deny-writes|rules", "auto\\|ask\\|deny-writes\\|rules")
-        )
-    return "\n".join(rows).replace("0.5b|1.5b|135m", "0.5b\\|1.5b\\|135m") + "\n"
+        rows.append(f"| {cell((names + value).strip())} | {cell(param.help)} |")
+    return "\n".join(rows) + "\n"
+
+
+def cell(text):
+    """A text as a cell of a table: a bar that is its own would end it, in back quotes, too."""
+    return text.replace("|", "\\|")
 
 
 def events_table():

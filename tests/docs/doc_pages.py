@@ -86,8 +86,18 @@ def table_under(page: Path, heading: str) -> list[list[str]]:
     section = re.split(rf"^#+ {re.escape(heading)}$", page.read_text("utf-8"), flags=re.MULTILINE)[1]
     table = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
     assert table, f"{page.name} has no table under {heading!r}"
-    rows = table[0].splitlines()[2:]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    return [cells_of(row) for row in table[0].splitlines()[2:]]
+
+
+def cells_of(row: str) -> list[str]:
+    """The cells of a table's row, as they are written: a bar of a cell's own has a backslash, in back quotes, too."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def tables_of(page: Path) -> list[list[str]]:
+    """The rows of each table of a page, heads included; what stands in fenced blocks left out."""
+    text = _FENCE.sub("", page.read_text("utf-8"))
+    return [table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
 
 
 def names_in(rows: list[list[str]]) -> list[str]:

@@ -11,7 +11,18 @@ import typing
 
 import pytest
 import typer
-from doc_pages import DOCS, ROOT, examples_of, exchanges_of, fences_of, links_of, names_in, table_under
+from doc_pages import (
+    DOCS,
+    ROOT,
+    cells_of,
+    examples_of,
+    exchanges_of,
+    fences_of,
+    links_of,
+    names_in,
+    table_under,
+    tables_of,
+)
 
 from codeact_kernel import Agent, Run, events
 from codeact_kernel.agent import Hooks, Options, Settings, load_settings
@@ -107,6 +118,13 @@ def test_the_blocks_page_has_every_attribute_and_status():
     assert names_in(table_under(BLOCKS, "Attributes")) == list(KNOWN["run_code"])
     statuses = re.findall(r"^\| `(\w+)` \|", BLOCKS.read_text("utf-8").split("| status |")[1], re.MULTILINE)
     assert set(statuses[: len(typing.get_args(Status)) - 1]) == set(typing.get_args(Status)) - {"ok"}
+
+
+@every_page
+def test_every_row_of_a_table_has_as_many_cells_as_its_head(page):
+    """Else it is shown cut off; a bar in a cell is written with a backslash."""
+    for head, *rows in tables_of(page):
+        assert [row for row in rows if len(cells_of(row)) != len(cells_of(head))] == []
 
 
 # -- links, and what no page holds ---------------------------------------------------------------------------
