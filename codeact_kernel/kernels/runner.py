@@ -15,6 +15,7 @@ from typing import Any
 
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, Status, StreamOutput
 from codeact_kernel.errors import KernelDied, KernelError, ToolError
+from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.ansi import plain_traceback
 from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.collector import Collector
@@ -253,19 +254,28 @@ class KernelRunner:
         return replace(outcome, notes=notes if death is None else (_fresh(death), *notes))
 
     async def _admitted(self, job: Job, held: _Held, watcher: Watcher, sent: _Sent) -> bool:
-        """Let a held job run; gives whether the kernel that keeps its place is still there for that."""
+        """Let a held job run; gives whether the kernel that keeps its place is still there for that.
+
+        It is asked for that first: of a kernel that dies once it was told, nobody can say whether the job has run. And
+        that it was told is not waited for: the job may have ended by then, and those that waited for it.
+        """
         if held.client is not self._kernel.client:
             return False
         held.watcher, sent.msg_id = watcher, held.msg_id
         self._blocks[held.msg_id] = job.id
         code = _code_of(job)
         try:
-            await self._kernel.admit(held.msg_id, None if code == held.code else code)
+            await held.client.request(wire.REPLY_AGAIN, {"msg_id": held.msg_id}, channel="control")
         except KernelError:
             sent.msg_id = None
             self._note_end(held.msg_id)
             return False
+        held.client.spawn(self._let_run(held.msg_id, None if code == held.code else code))
         return True
+
+    async def _let_run(self, msg_id: str, code: str | None) -> None:
+        with suppress(KernelError):  # of which the job hears by itself
+            await self._kernel.admit(msg_id, code)
 
     def _note_end(self, msg_id: str) -> None:
         self._ended[msg_id] = self._blocks.pop(msg_id)

@@ -60,6 +60,7 @@ def blocks_pass(say):
 
 
 async def run(tmp_path, person, *replies, **options):
+    """Play a run. Blocks of one reply may end one by one, and the model is then asked once more for each."""
     model, events = ScriptedModel([*replies, "Done."]), []
     options = {"tools": [send, look, mine], "approve": "ask", **options}
     async with Agent(
@@ -176,7 +177,7 @@ async def test_blocks_that_need_what_a_refused_one_makes_are_skipped(tmp_path):
     reply = "\n".join(
         [block("x = 1", id="makes"), block("print(x)", id="needs"), block("print(2)", id="free")]
     )
-    _, events, _ = await run(tmp_path, person, block("x = 0"), reply)
+    _, events, _ = await run(tmp_path, person, block("x = 0"), reply, "Done.", "Done.")
     ended = {e.result.id: e.result.status for e in events if type(e).__name__ == "BlockFinished"}
     assert ended == {"b1": "ok", "makes": "rejected", "needs": "skipped", "free": "ok"}
 
@@ -184,7 +185,7 @@ async def test_blocks_that_need_what_a_refused_one_makes_are_skipped(tmp_path):
 async def test_nobody_is_asked_about_a_block_that_needs_what_was_refused_meanwhile(tmp_path):
     person = Person(lambda request: request.block_id != "makes")
     reply = "\n".join([block("x = 1", id="makes"), block("y = x", id="needs"), block("print(y)", id="last")])
-    _, events, _ = await run(tmp_path, person, reply)
+    _, events, _ = await run(tmp_path, person, reply, "Done.", "Done.")
     ended = {e.result.id: e.result.status for e in events if type(e).__name__ == "BlockFinished"}
     assert ended == {"makes": "rejected", "needs": "skipped", "last": "skipped"}
     assert [request.block_id for request in person.asked][:1] == ["makes"]

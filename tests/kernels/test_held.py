@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from codeact_kernel.blocks import CodeBlock, Job
-from codeact_kernel.errors import KernelError
+from codeact_kernel.errors import KernelDied, KernelError
 
 pytestmark = pytest.mark.kernel
 
@@ -129,6 +129,18 @@ async def test_a_kernel_that_is_replaced_meanwhile_runs_the_block_all_the_same(b
     await bench.kernel.kill("was ended")
     with contextlib.suppress(KernelError):
         await place.drop(b)
+
+
+async def test_a_block_that_ends_its_kernel_is_not_run_again_in_a_fresh_one(bench, place, tmp_path):
+    """The kernel's word that it was admitted may be lost with the kernel."""
+    ran = tmp_path / "ran"
+    for number in range(5):
+        code = f"open({str(ran)!r}, 'a').write('{number}')\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+        a = job(f"a{number}", code, reply=number)
+        await place.hold(a)
+        with pytest.raises(KernelDied):
+            await ends(place.run(a)[1])
+    assert ran.read_text() == "01234"
 
 
 async def test_a_held_block_does_not_keep_a_kernel_from_being_interrupted_or_ended(bench, place):
