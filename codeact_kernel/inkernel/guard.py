@@ -11,8 +11,10 @@ the guard closes is withdrawn. So it can hit neither our own code nor the next r
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
@@ -22,7 +24,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from codeact_kernel.inkernel.forked import leave_if_copy
-from codeact_kernel.inkernel.insist import Insistent, insist, is_hit, relent, set_async_exc
+from codeact_kernel.inkernel.insist import Insistent, insist, is_hit, relent, set_async_exc, when_dropped
 
 T = TypeVar("T")
 
@@ -136,6 +138,14 @@ class Guard:
                 self._deliver(request, insisting=insisting)
             return True
 
+    def again(self) -> object | None:
+        """Have an interrupt that was sent come again, since it has landed where Python drops it, in this thread.
+
+        Returns:
+            What sends it as soon as it is dropped itself; None where none was sent, or one comes at each line.
+        """
+        return self._sender() if self._sent and self._open is not None and not is_hit() else None
+
     def hold(self, function: Callable[..., T], *args: Any) -> T:
         """Run a function in this thread, and hold interrupts back until it has returned.
 
@@ -177,6 +187,10 @@ class Guard:
     def _send(self, request: object, exception: type[KeyboardInterrupt]) -> None:
         self._sent = True
         set_async_exc(self._thread, exception)
+
+    def _sender(self) -> object:
+        sender: object = when_dropped(set_async_exc, self._thread, KeyboardInterrupt)()
+        return sender
 
     def _enter(self, request: object) -> None:
         self._thread = threading.get_ident()
@@ -235,8 +249,17 @@ class MainGuard(Guard):
             signal.signal(signal.SIGURG, lambda signum, frame: None)
 
     def _send(self, request: object, exception: type[KeyboardInterrupt]) -> None:
-        self._due = request
+        self._expect(request)
         signal.pthread_kill(self._thread, signal.SIGINT)
+
+    def _sender(self) -> object:
+        # Its handler runs at the next bytecode, and not in the call, as with `pthread_kill`.
+        sender: object = when_dropped(_thread.interrupt_main)()
+        self._expect(self._open)
+        return sender
+
+    def _expect(self, request: object) -> None:
+        self._due = request
         self._later(NUDGE, partial(self._nudge, request, NUDGE))
 
     def _nudge(self, request: object, pause: float) -> None:
@@ -249,14 +272,17 @@ class MainGuard(Guard):
         due, self._due = self._due, None
         running = self._open
         if self._is_meant(running) if due is None else due is running:
+            self._sent = True
             raise Insistent if is_hit() else KeyboardInterrupt
 
     def _leave(self, back_to: object | None) -> None:
         # No lock: the handler runs in this very thread, and one assignment cannot be torn.
         self._open = back_to
-        if back_to is None and is_hit():
-            relent()
-            self._catch()
+        if back_to is None:
+            self._sent = False
+            if is_hit():
+                relent()
+                self._catch()
 
 
 def hold_here(function: Callable[..., T], *args: Any) -> T:
@@ -275,6 +301,23 @@ def hold_here(function: Callable[..., T], *args: Any) -> T:
     """
     guard: Guard | None = getattr(_here, "guard", None)
     return function(*args) if guard is None else guard.hold(function, *args)
+
+
+def adopt_callbacks() -> None:
+    """Have an interrupt come again that lands in a `__del__`, a weak reference's callback or another one of Python's.
+
+    What is raised there goes no further: code that drops objects all the time would outlive any number of interrupts.
+    """
+    before = sys.unraisablehook
+
+    def hook(dropped: Any) -> None:
+        guard: Guard | None = getattr(_here, "guard", None)
+        # The sender is dropped with this frame, and so sends where the callback was called.
+        sender = guard and issubclass(dropped.exc_type, KeyboardInterrupt) and guard.again()
+        if not sender:
+            before(dropped)
+
+    sys.unraisablehook = hook
 
 
 def let_go_in_copy() -> None:

@@ -15,6 +15,7 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
@@ -32,7 +33,7 @@ set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 _lock = threading.Lock()
 _hit: dict[int, Any] = {}
-"""The threads whose code is being ended in this way, each with its type of `_sender`."""
+"""The threads whose code is being ended in this way, each with its type of sender."""
 
 
 class Insistent(KeyboardInterrupt):
@@ -50,6 +51,16 @@ class Insistent(KeyboardInterrupt):
 Insistent.__name__ = Insistent.__qualname__ = KeyboardInterrupt.__name__
 
 
+def when_dropped(function: Callable[..., Any], *args: Any) -> Any:
+    """A type whose objects call a function of C's when they are dropped: what it sends hits no bytecode of ours.
+
+    Args:
+        function: The function.
+        *args: Its arguments.
+    """
+    return type("_Sender", (), {"__del__": staticmethod(partial(function, *args))})
+
+
 def insist(thread: int) -> None:
     """From now on a thread's code is hit at each line. Contract: a guard's lock is held, its stretch is open.
 
@@ -57,7 +68,7 @@ def insist(thread: int) -> None:
         thread: Its identity.
     """
     with _lock:
-        _hit.setdefault(thread, _sender(thread))
+        _hit.setdefault(thread, when_dropped(set_async_exc, thread, Insistent))
         if sys.version_info >= (3, 12):
             _monitor(on=True)
 
@@ -99,11 +110,6 @@ if sys.version_info >= (3, 12):
             raise Insistent
         # A line of others says so once: what waits in C can be hit for hours, and must not slow them down.
         return sys.monitoring.DISABLE
-
-
-def _sender(thread: int) -> Any:
-    """A type whose objects send an `Insistent` when they are dropped, from C: no bytecode of ours is hit by it."""
-    return type("_Sender", (), {"__del__": staticmethod(partial(set_async_exc, thread, Insistent))})
 
 
 def _trace_callers() -> None:

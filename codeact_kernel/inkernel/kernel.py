@@ -43,7 +43,7 @@ from codeact_kernel.inkernel.endings import Endings
 from codeact_kernel.inkernel.executor import Executor, Notice
 from codeact_kernel.inkernel.family import Family
 from codeact_kernel.inkernel.figures import adopt_figures
-from codeact_kernel.inkernel.guard import Guard, MainGuard
+from codeact_kernel.inkernel.guard import Guard, MainGuard, adopt_callbacks
 from codeact_kernel.inkernel.hosting import Hosting
 from codeact_kernel.inkernel.keeping import kept_by
 from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
@@ -157,6 +157,7 @@ class CodeactKernel(AskingKernel):
         self.aside.start()
         adopt_parsing()
         adopt_threads()
+        adopt_callbacks()
         adopt_captures()
         adopt_figures()
         adopt_asyncio(lambda: self.async_lane.home)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine, TaskEnded
+from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine, TaskEnded, adopt_callbacks
 from codeact_kernel.inkernel.request import Request
 
 
@@ -43,6 +43,9 @@ def test_an_interrupt_lands_in_the_code_of_its_request():
 def test_an_interrupt_of_another_request_does_nothing():
     guard, asked, other = Guard(), request(), request()
     assert guard.call(asked, lambda: guard.interrupt(other)) is False
+
+
+of_the_interpreter = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
@@ -137,3 +140,62 @@ async def test_values_and_exceptions_pass_through_a_guarded_coroutine():
     await asyncio.sleep(0.01)
     task.cancel()
     assert await task == "cleaned"
+
+
+@pytest.fixture
+def reported(monkeypatch):
+    """What is raised in callbacks of the interpreter's, where no interrupt comes again."""
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: reported.append(dropped.exc_type))
+    adopt_callbacks()
+    return reported
+
+
+@of_the_interpreter
+def test_an_interrupt_that_lands_in_a_del_inside_of_another_one_ends_the_code(reported):
+    guard, asked, inside = Guard(), request(), threading.Event()
+
+    class Inner:
+        def __del__(self):
+            inside.set()
+            while not interrupted.is_set():
+                pass
+            for _ in range(1000):
+                pass
+
+    class Outer:
+        def __del__(self):
+            Inner()
+            for _ in range(1000):
+                pass
+
+    def drop():
+        while True:
+            Outer()
+
+    interrupted, ended = threading.Event(), []
+
+    def work():
+        try:
+            guard.call(asked, drop)
+        except KeyboardInterrupt:
+            ended.append("interrupted")
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    inside.wait()
+    assert guard.interrupt(asked)
+    interrupted.set()
+    thread.join(10)
+    assert ended == ["interrupted"]
+    assert reported == []
+
+
+@of_the_interpreter
+def test_what_the_code_itself_raises_in_a_del_is_reported_and_ends_nothing(reported):
+    class Dropped:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    assert Guard().call(request(), lambda: [Dropped() and None for _ in range(3)]) == [None] * 3
+    assert reported == [KeyboardInterrupt] * 3

@@ -11,6 +11,28 @@ import pytest
 
 pytestmark = pytest.mark.kernel
 
+DROPS = """
+import time
+class Dropped:
+    def __del__(self):
+        time.sleep(0.001)
+        for _ in range(100_000): pass
+print('on', flush=True)
+while True: Dropped()
+"""
+REFERS = """
+import time, weakref
+class Dropped: pass
+def told(reference):
+    time.sleep(0.01)
+print('on', flush=True)
+while True:
+    dropped = Dropped()
+    reference = weakref.ref(dropped, told)
+    del dropped
+    time.sleep(0)
+"""
+
 STUCK = {
     "main": ("import time\nprint('on', flush=True)\ntime.sleep(60)", "main"),
     "main, busy": ("print('on', flush=True)\nwhile True: pass", "main"),
@@ -31,6 +53,12 @@ list(map(operator.call, [compute, lock.acquire]))
 """,
         "main",
     ),
+    "main, in a __del__": (DROPS, "main"),
+    "main, in a callback": (REFERS, "main"),
+    "worker, in a __del__": (DROPS, "worker"),
+    "worker, in a callback": (REFERS, "worker"),
+    "async, in a __del__": (f"import asyncio\nawait asyncio.sleep(0)\n{DROPS}", None),
+    "async, in a callback": (f"import asyncio\nawait asyncio.sleep(0)\n{REFERS}", None),
     "worker, busy": ("print('on', flush=True)\nwhile True: pass", "worker"),
     "worker, asyncio.run": (
         "import asyncio\nprint('on', flush=True)\nasyncio.run(asyncio.sleep(60))",
