@@ -88,11 +88,9 @@ class Bookkeeping:
             signer_or_none(),
             past.lock,
             past.last,
-            None if past.anew else past.summary,  # else it hears of all that again
+            past.summary,
         )
         await self._record(recording)
-        for event in past.anew:
-            recording(event)
 
     async def _record(self, recording: Recording) -> None:
         self._recording = recording

@@ -28,10 +28,14 @@ from codeact_kernel.record import (
     notebook_events,
     read_journal,
     read_notebook,
+    write_journal,
     write_notebook,
 )
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.transcript import Transcript
+
+OLD_JOURNAL = "journal.old.jsonl"
+"""What was left of a journal that was written anew."""
 
 
 class UntrustedRecord(ConfigError):
@@ -60,7 +64,7 @@ class Past:
     last: str = ""
     """The signature of the journal's last line."""
     anew: tuple[Event, ...] = ()
-    """What the journal has to be begun with, where it was lost."""
+    """What the journal has to hold, where it was lost and is not written yet."""
 
     @property
     def now(self) -> RunStarted | RunResumed:
@@ -82,6 +86,18 @@ class Past:
             write_notebook(
                 self.folder.path / NOTEBOOK, self.transcript, folder=self.folder, signer=signer_or_none()
             )
+
+    def write_journal_anew(self) -> None:
+        """Put a journal in the place of one that was lost. What is left of that one stays beside it.
+
+        Raises:
+            RecordError: If it cannot be written. The run can still be resumed from its notebook then.
+        """
+        if self.anew:
+            if self.folder.has(JOURNAL):
+                self.folder.rename(JOURNAL, OLD_JOURNAL)
+            self.last = write_journal(self.folder, JOURNAL, self.anew, signer_or_none())
+            self.anew = ()
 
     def close(self) -> None:
         """Let go of the run."""

@@ -204,9 +204,11 @@ class Working:
         Args:
             limits: Those of its last run, where that goes on; None where another one begins.
         """
-        past, self._past = self._past, None
+        past = self._past
         if past is None:
             return
+        past.write_journal_anew()
+        self._past = None
         parts = self.parts
         self._shelve(past.folder)
         await self.books.go_on(past)

@@ -5,7 +5,7 @@ Comes in: events and the transcript. Goes out: the notebook and the journal.
 
 from __future__ import annotations
 
-from codeact_kernel.record.journal import Journal
+from codeact_kernel.record.journal import Journal, write_journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
 from codeact_kernel.record.reading import JournalFollower, JournalRead, read_journal
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
@@ -33,5 +33,6 @@ __all__ = [
     "read_notebook",
     "snapshot",
     "to_notebook",
+    "write_journal",
     "write_notebook",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
@@ -34,11 +34,14 @@ from codeact_kernel.events import (
 )
 from codeact_kernel.record.seal import Seal
 from codeact_kernel.runfiles import Folder
+from codeact_kernel.signing import Signer
 
 TEXT = 2**20
 """Characters of a block's streams that are written; a supervisor has a file for what is longer than that."""
 KEPT = 2**26
 """Bytes that wait in memory for room on the disk; past that nothing more is kept."""
+_PIECE = 2**20
+"""Bytes that are written at once."""
 _TO_DISK = (RunStarted, RunResumed, Drafted, Appended, BlockFinished, RunEnded)
 """What the disk has before anything else happens. Of tool calls the audit sees to that."""
 
@@ -77,6 +80,8 @@ class Journal:
         self._file: FileIO | None = None
         self._rest = bytearray()
         """What is not written yet."""
+        self._is_over = False
+        """Whether too much has waited: something is lost then, and nothing may stand behind a gap."""
         self._text: dict[str, int] = {}
         """Characters of the streams of each block that runs."""
 
@@ -99,6 +104,7 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file:
+            self._write()
             self._file.close()
             self._file = None
 
@@ -108,15 +114,21 @@ class Journal:
         Args:
             event: The next event. Lone surrogates in its text are kept, as JSON escapes.
         """
-        if self._file is None or isinstance(event, ReplyDelta) or len(self._rest) > KEPT:
+        if self._file is None or isinstance(event, ReplyDelta):
             return
-        line = json.dumps(to_json(self._bounded(event))).encode("ascii")
-        self._rest += (line if self._seal is None else self._seal.sealed(line)) + b"\n"
+        if not self._is_over:
+            self._rest += _line(self._bounded(event), self._seal)
+        self._write(to_disk=self._sync and isinstance(event, _TO_DISK))
+        self._is_over = self._is_over or len(self._rest) > KEPT
+
+    def _write(self, *, to_disk: bool = False) -> None:
+        """Write what waits, as far as there is room."""
+        assert self._file is not None
         try:
             while self._rest:
-                del self._rest[: self._file.write(bytes(self._rest))]
-            if self._sync and isinstance(event, _TO_DISK):
-                _to_disk(self._file)
+                del self._rest[: self._file.write(self._rest[:_PIECE])]
+            if to_disk:
+                getattr(os, "fdatasync", os.fsync)(self._file.fileno())
         except OSError as error:
             self._failed(error)
 
@@ -139,8 +151,34 @@ class Journal:
             self._report(self.error)
 
 
-def _to_disk(file: FileIO) -> None:
-    getattr(os, "fdatasync", os.fsync)(file.fileno())
+def write_journal(folder: Folder, name: str, events: Iterable[Event], signer: Signer | None) -> str:
+    """Write a journal whole, in the place of one that is there, in one step.
+
+    Args:
+        folder: Its folder, open.
+        name: Its file.
+        events: All that it holds.
+        signer: Signs the lines; None for no signatures.
+
+    Returns:
+        The signature of its last line.
+
+    Raises:
+        RecordError: If it cannot be written. What was there before is still there.
+    """
+    seal = None if signer is None else Seal(signer)
+    try:
+        folder.replace(name, (_line(event, seal) for event in events))
+    except OSError as error:
+        raise RecordError(
+            f"the journal {folder.path / name} cannot be written: {error.strerror or error}"
+        ) from error
+    return "" if seal is None else seal.last
+
+
+def _line(event: Event, seal: Seal | None) -> bytes:
+    line = json.dumps(to_json(event)).encode("ascii")
+    return (line if seal is None else seal.sealed(line)) + b"\n"
 
 
 def _is_torn(fd: int) -> bool:

@@ -320,6 +320,22 @@ async def test_it_goes_on_from_its_notebook_when_the_journal_is_gone(tmp_path):
     open_past(tmp_path / "run").close()
 
 
+async def test_from_the_notebook_a_journal_that_is_spoilt_gives_way_to_a_whole_one(tmp_path):
+    async with Agent(
+        ScriptedModel([block("x = 1"), block("y = 2")]), workspace=tmp_path, run_dir=tmp_path / "run"
+    ) as agent:
+        await agent.run("Do it.", max_turns=2)
+    journal = tmp_path / "run" / "journal.jsonl"
+    spoilt = journal.read_text().replace("Do it.", "Do that.")
+    journal.write_text(spoilt)
+    run, _ = await resumed(tmp_path / "run", ["done"], from_notebook=True, max_turns=3)
+    assert (run.task, run.turns) == ("Do it.", 3)
+    assert (tmp_path / "run" / "journal.old.jsonl").read_text() == spoilt
+    again = Agent.resume(tmp_path / "run")
+    assert (len(again.transcript.runs), again.transcript.turn_count) == (1, 3)
+    again._past.close()
+
+
 async def test_the_audit_goes_on_in_the_same_file(tmp_path):
     from codeact_kernel.policy import verify
     from codeact_kernel.signing import host_signer

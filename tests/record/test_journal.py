@@ -4,9 +4,14 @@ import errno
 import json
 import os
 
+import pytest
+
 from codeact_kernel.blocks import CodeBlock, DisplayOutput, StreamOutput
+from codeact_kernel.errors import RecordError
 from codeact_kernel.events import BlockOutput, BlockQueued, NoteReceived, ReplyDelta, TurnStarted, to_json
-from codeact_kernel.record import Journal
+from codeact_kernel.record import Journal, Seal, read_journal, write_journal
+from codeact_kernel.runfiles import Folder
+from codeact_kernel.signing import Signer
 
 
 def lines(path):
@@ -111,3 +116,55 @@ def test_a_disk_that_stays_full_costs_no_memory_without_end(tmp_path, monkeypatc
         for _ in range(100):
             journal(NoteReceived("user", "x" * 100))
         assert len(journal._rest) < 1500
+
+
+def test_what_waited_is_written_at_the_end_if_there_is_room_by_then(tmp_path):
+    with Journal(tmp_path / "j", report=lambda error: None) as journal:
+        journal._file = FullDisk(journal._file)
+        journal(NoteReceived("user", "one"))
+        journal._file.room = 10_000
+    assert [line["text"] for line in lines(tmp_path / "j")] == ["one"]
+
+
+def test_where_too_much_has_waited_that_is_written_and_nothing_behind_the_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr("codeact_kernel.record.journal.KEPT", 1000)
+    with Journal(tmp_path / "j", report=lambda error: None) as journal:
+        journal._file = FullDisk(journal._file)
+        for number in range(100):
+            journal(NoteReceived("user", f"{number}"))
+        journal._file.room = 10_000
+        for number in range(100, 110):
+            journal(NoteReceived("user", f"{number}"))
+    texts = [line["text"] for line in lines(tmp_path / "j")]
+    assert 5 < len(texts) < 50
+    assert texts == [str(number) for number in range(len(texts))]
+
+
+def test_a_journal_that_is_written_whole_is_there_in_one_step_and_gone_on_with(tmp_path):
+    signer, path = Signer(b"x" * 32), tmp_path / "j"
+    path.write_text("old")
+
+    def events():
+        for number in range(3):
+            assert path.read_text() == "old", "a kill at any moment leaves the old one"
+            yield NoteReceived("user", f"{number}")
+
+    last = write_journal(Folder.make(tmp_path), "j", events(), signer)
+    with Journal(path, report=never, seal=Seal(signer, last)) as journal:
+        journal(NoteReceived("user", "3"))
+    heard = []
+    assert read_journal(path, heard.append, signer).is_ours
+    assert [event.text for event in heard] == ["0", "1", "2", "3"]
+
+
+def test_a_journal_that_cannot_be_written_whole_leaves_the_old_one(tmp_path):
+    (tmp_path / "j").write_text("old")
+
+    def events():
+        yield NoteReceived("user", "one")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(RecordError, match="No space left"):
+        write_journal(Folder.make(tmp_path), "j", events(), None)
+    assert [path.name for path in tmp_path.iterdir()] == ["j"]
+    assert (tmp_path / "j").read_text() == "old"
