@@ -26,11 +26,11 @@ from codeact_kernel.events import CancelAsked
 from codeact_kernel.masking import Mask
 from codeact_kernel.protocols import Observer, Runner
 from codeact_kernel.supervisor.admission import Admit, admitted, let_all
+from codeact_kernel.supervisor.archive import Archive
 from codeact_kernel.supervisor.deadline import Ending, stop, until_due
 from codeact_kernel.supervisor.heartbeat import beat
 from codeact_kernel.supervisor.live import BlockWatch, LiveBlock
 from codeact_kernel.supervisor.order import Ended, wait_for_order
-from codeact_kernel.supervisor.past import Past
 from codeact_kernel.supervisor.shelf import Shelf
 from codeact_kernel.supervisor.tape import Tape
 
@@ -93,7 +93,7 @@ class Supervisor:
         self._stack = AsyncExitStack()
         self.shelf = Shelf(folder)
         """Where long outputs go; its folder may be set at any time, and counts for what gets long from then on."""
-        self._past = Past(lambda: self.shelf.place("older"))
+        self._archive = Archive(lambda: self.shelf.place("older"))
 
     async def __aenter__(self) -> Self:
         self._stack.callback(self.shelf.close)
@@ -115,7 +115,7 @@ class Supervisor:
             job: The block with its settled id, which no other job of this supervisor may have had.
             turn: The turn that it belongs to.
         """
-        if job.id in self._watches or job.id in self._past:
+        if job.id in self._watches or job.id in self._archive:
             raise ValueError(f"the id {job.id!r} was launched before")
         before = {name: self._end_of(name) for name in job.block.after or ()}
         timeout = job.block.timeout
@@ -226,12 +226,12 @@ class Supervisor:
 
     def _read(self, name: str, read: Callable[[Tape], T]) -> T:
         job_id = self._latest.get(name, name)
-        if job_id not in self._watches and job_id not in self._past:
+        if job_id not in self._watches and job_id not in self._archive:
             known = ", ".join(self._watches) or "none yet"
             raise ToolError(f"there is no block {name!r}; the latest are: {known}")
         watch = self._watches.get(job_id)
         try:
-            return read(self._past.tape(job_id) if watch is None else watch.log.tape)
+            return read(self._archive.tape(job_id) if watch is None else watch.log.tape)
         except OSError as error:
             raise ToolError(f"the output of {name!r} can no longer be read: {error}") from None
 
@@ -257,10 +257,10 @@ class Supervisor:
         job_id = self._latest.get(name, name)
         if job_id in self._watches:
             return self._watches[job_id].ended
-        if job_id not in self._past:
+        if job_id not in self._archive:
             return None
         ended: Ended = asyncio.get_running_loop().create_future()
-        ended.set_result(BlockResult(job_id, CodeBlock(""), Outcome(self._past.status(job_id))))
+        ended.set_result(BlockResult(job_id, CodeBlock(""), Outcome(self._archive.status(job_id))))
         return ended
 
     async def _live(self, watch: BlockWatch, before: Mapping[str, Ended | None]) -> None:
@@ -284,7 +284,7 @@ class Supervisor:
         self._results[result.id] = result
         for job_id in list(self._results)[:-RECENT]:
             # What still runs may put out more.
-            if job_id not in self._runs and self._past.take(self._watches[job_id]):
+            if job_id not in self._runs and self._archive.take(self._watches[job_id]):
                 del self._results[job_id], self._watches[job_id]
 
     async def _run(self, watch: BlockWatch) -> Outcome:

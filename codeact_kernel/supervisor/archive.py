@@ -16,7 +16,7 @@ from codeact_kernel.supervisor.tape import Tape, encoded
 
 
 @dataclass(frozen=True, slots=True)
-class PastBlock:
+class ArchivedBlock:
     """What is known of one."""
 
     status: Status
@@ -24,7 +24,7 @@ class PastBlock:
     """What it has put out: in a file of its own, or where in the shared one, in bytes."""
 
 
-class Past:
+class Archive:
     """Keeps what is known of them.
 
     Args:
@@ -35,7 +35,7 @@ class Past:
         self._place = place
         self._file: SpilledFile | None = None
         self._size = 0
-        self._blocks: dict[str, PastBlock] = {}
+        self._blocks: dict[str, ArchivedBlock] = {}
 
     def __contains__(self, job_id: object) -> bool:
         return job_id in self._blocks
@@ -60,7 +60,7 @@ class Past:
                 kept = self._write(encoded(tape.read()))
         except OSError:
             return False
-        self._blocks[watch.job.id] = PastBlock(status, kept)
+        self._blocks[watch.job.id] = ArchivedBlock(status, kept)
         return True
 
     def status(self, job_id: str) -> Status:
