@@ -26,7 +26,7 @@ from codeact_kernel.runfiles import Folder, open_plain
 RUNS = Path(".codeact") / "runs"
 LEFT_OVER = 86_400.0
 """Seconds that a temporary folder lies untouched before it can be taken for left over."""
-_TEMPORARY = ("ck-", "codeact-outputs-", "codeact-record-")
+_TEMPORARY = ("ck-", "codeact-outputs-")
 _LARGEST = 2**24
 """Bytes of a summary that are read; one of ours has some kilobytes, and its task."""
 

@@ -41,12 +41,11 @@ class Older:
     """Keeps what is settled.
 
     Args:
-        fd: An empty file, for reading and writing; closed with it.
+        fd: An empty file, for reading and appending; closed with it.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._size = 0
         self._segments: dict[str, list[Segment]] = {name: [] for name in LISTS}
 
     def add(self, lists: Lists, live: Lists) -> None:
@@ -62,7 +61,7 @@ class Older:
         made = {
             name: list(_segments(name, lists[name], [*live[name], *self._segments[name]])) for name in LISTS
         }
-        at = os.lseek(self._fd, self._size, os.SEEK_SET)
+        at = began = os.lseek(self._fd, 0, os.SEEK_END)
         taken: dict[str, list[Segment]] = {}
         for name, segments in made.items():
             taken[name] = []
@@ -71,11 +70,10 @@ class Older:
                 try:
                     write_all(self._fd, data)
                 except OSError:
-                    os.ftruncate(self._fd, self._size)
+                    os.ftruncate(self._fd, began)
                     raise
                 taken[name].append(Segment(segment.first, segment.digests, (at, len(data))))
                 at += len(data)
-        self._size = at
         for name, segments in taken.items():
             self._segments[name] = sorted(
                 (*self._segments[name], *segments), key=lambda segment: segment.first

@@ -6,8 +6,6 @@ beside the old one, which it replaces in one step. What is settled is laid out o
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -61,7 +59,7 @@ class NotebookFile:
         try:
             place = self._folder or Folder.make(self.path.parent)
             try:
-                self._settle(live)
+                self._settle(live, place)
                 place.replace(self.path.name, self._text(frame, live))
             finally:
                 if place is not self._folder:
@@ -76,10 +74,10 @@ class NotebookFile:
             self._older.close()
             self._older = None
 
-    def _settle(self, live: Lists) -> None:
+    def _settle(self, live: Lists, place: Folder) -> None:
         while self._waiting:
             if self._older is None:
-                self._older = Older(_nameless())
+                self._older = Older(_nameless(place, f".{self.path.name}.older.part"))
             later = [settled_lists(settled, self._settings) for settled in self._waiting[1:]]
             others = {name: [*live[name], *(p for lists in later for p in lists[name])] for name in LISTS}
             self._older.add(settled_lists(self._waiting[0], self._settings), others)
@@ -143,10 +141,10 @@ def write_notebook(
     return NotebookFile(path, settings, folder, signer).write(transcript)
 
 
-def _nameless() -> int:
-    """A file that no folder shows, and that goes with us."""
-    fd, name = tempfile.mkstemp(prefix="codeact-record-")
+def _nameless(folder: Folder, name: str) -> int:
+    """A file that no folder shows, and that goes with us; on the record's own disk: others may be memory."""
+    folder.remove(name)
+    fd = folder.create(name)
     with suppress(OSError):
-        Path(name).unlink()
-    os.set_inheritable(fd, False)
+        folder.remove(name)
     return fd

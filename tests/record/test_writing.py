@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import resource
 
 import nbformat
 import pytest
@@ -185,3 +186,57 @@ def test_a_write_of_a_long_run_costs_no_more_than_one_of_a_short_one(tmp_path):
     file.close()
     assert most <= 150
     assert len(nbformat.read(tmp_path / "run.ipynb", as_version=4).cells) > 800
+
+
+def test_what_is_settled_stays_on_the_disk_of_the_record_where_no_folder_shows_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    file, transcript = NotebookFile(tmp_path / "run.ipynb"), told(Transcript(), *run(1, 20))
+    (tmp_path / ".run.ipynb.older.part").write_text("left by one that was killed")
+    assert file.write(transcript, transcript.take_settled(3)) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["run.ipynb"]
+    file.close()
+
+
+def test_what_was_half_written_of_what_is_settled_is_written_again(tmp_path):
+    """The disk is full at any byte."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    events = [*run(1, 20, odd=ODD)]
+    file, transcript, choose = NotebookFile(tmp_path / "run.ipynb"), Transcript(), random.Random(2)
+    errors = 0
+    for event in events:
+        transcript.apply(event)
+        settled = transcript.take_settled(3)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (choose.choice([3, 40]) * choose.randrange(1000), hard))
+        try:
+            errors += file.write(transcript, settled) is not None
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert 10 < errors < len(events) - 10
+    assert file.write(transcript, transcript.take_settled(3)) is None
+    file.close()
+    assert (tmp_path / "run.ipynb").read_text("utf-8") == notebook_text(
+        to_notebook(told(Transcript(), *events))
+    )
+
+
+def test_a_notebook_of_nothing_is_signed_and_laid_out_as_any(tmp_path):
+    path = tmp_path / "run.ipynb"
+    assert NotebookFile(path, signer=SIGNER).write(Transcript()) is None
+    assert is_ours(path, SIGNER)
+    assert NotebookFile(path).write(Transcript()) is None
+    assert path.read_text() == notebook_text(to_notebook(Transcript()))
+
+
+def test_a_run_that_goes_on_in_another_process_has_the_same_notebook(tmp_path):
+    """What was taken out by the first is settled anew by the second, from the journal."""
+    story, again = [*run(1, 30, odd=ODD)][:-1], [*run(40, 75, "s", odd=ODD)]
+    kept(tmp_path / "run.ipynb", story, every=9, signer=SIGNER)
+    transcript, file = told(Transcript(), *story), NotebookFile(tmp_path / "run.ipynb", signer=SIGNER)
+    for event in again:
+        transcript.apply(event)
+        assert file.write(transcript, transcript.take_settled(20)) is None
+    file.close()
+    assert sum(len(run.turns) for run in transcript.runs) < 50
+    kept(tmp_path / "live.ipynb", [*story, *again], every=20, signer=SIGNER)
+    assert (tmp_path / "run.ipynb").read_text() == (tmp_path / "live.ipynb").read_text()
+    assert is_ours(tmp_path / "run.ipynb", SIGNER)
