@@ -331,9 +331,9 @@ async def test_from_the_notebook_a_journal_that_is_spoilt_gives_way_to_a_whole_o
     run, _ = await resumed(tmp_path / "run", ["done"], from_notebook=True, max_turns=3)
     assert (run.task, run.turns) == ("Do it.", 3)
     assert (tmp_path / "run" / "journal.old.jsonl").read_text() == spoilt
-    again = Agent.resume(tmp_path / "run")
+    again = open_past(tmp_path / "run")
+    again.close()
     assert (len(again.transcript.runs), again.transcript.turn_count) == (1, 3)
-    again._past.close()
 
 
 async def test_the_audit_goes_on_in_the_same_file(tmp_path):
