@@ -15,6 +15,7 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 import httpx
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
 from processes import COMMAND, LIFE, PATIENCE, Life
 
 from codeact_kernel.errors import ConfigError
@@ -222,6 +223,44 @@ async def test_each_session_has_a_kernel_of_its_own_which_ends_with_it(server, c
         assert "of b" in texts[1]
     life.check_gone()
     assert one.end() == (143, "", "codeact: it was stopped\n")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_person_of_the_client_that_calls_is_asked_and_no_other(server, caller, mode):
+    forms = {"a": [], "b": []}
+
+    def person(name, said):
+        async def fill(context, params):
+            forms[name].append(params.message)
+            return ElicitResult(action="accept", content=said)
+
+        return fill
+
+    def client(name, said):
+        return Client(one.url, mode=mode, elicitation_callback=person(name, said))
+
+    one = server("--approve", "ask")
+    async with client("a", {"decision": "yes"}) as a, client("b", {"decision": "no", "reason": "mine"}) as b:
+        first, second = caller(a), caller(b)
+        texts = await asyncio.gather(
+            first("run_code", code="print('of a')"), second("run_code", code="print('of b')")
+        )
+        assert "\nof a\n" in texts[0]
+        assert 'status="rejected"' in texts[1]
+        assert "mine" in texts[1]
+        await first("run_code", code="print('later')", wait=0)
+        assert "\nlater\n" in await first("wait")
+    assert [len(forms[name]) for name in "ab"] == [2, 1]
+    assert "print('of a')" in forms["a"][0]
+    assert "print('of b')" in forms["b"][0]
+
+
+@pytest.mark.kernel
+async def test_over_http_too_who_cannot_be_asked_gets_a_no(server, caller):
+    one = server("--approve", "ask")
+    async with Client(one.url) as client:
+        assert "nobody is here to be asked" in await caller(client)("run_code", code="print(1)")
 
 
 @pytest.mark.kernel
