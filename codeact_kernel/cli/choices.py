@@ -310,7 +310,7 @@ def _tracing() -> Observer:
 
     if not all(importlib.util.find_spec(name) for name in ("opentelemetry", "opentelemetry.sdk")):
         raise ConfigError('--otel needs the extra: pip install "codeact-kernel[otel]"')
-    from codeact_kernel.otel import from_environment
+    from codeact_kernel.otel.environment import from_environment
 
     return from_environment()
 

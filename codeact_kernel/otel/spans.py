@@ -1,26 +1,21 @@
-"""Runs as OpenTelemetry traces, with the names of the GenAI conventions.
+"""What an agent does, as spans.
 
 Comes in: the events of an agent and of those below it. Goes out: spans: `invoke_agent` for a run and for each
-sub-agent, `chat` for each question to the model, `execute_tool` for each block and each call of a tool. The only module
-that imports opentelemetry. What people, models and blocks wrote is in the spans only where that was asked for.
+sub-agent, `chat` for each question to the model, `execute_tool` for each block and each call of a tool. What people,
+models and blocks wrote is in them only where that was asked for.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from typing import Any
-from urllib.parse import urlsplit
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from codeact_kernel._version import __version__
-from codeact_kernel.blocks import AgentBlock, Block, BlockResult, StreamOutput
-from codeact_kernel.errors import ConfigError
+from codeact_kernel.blocks import AgentBlock, BlockResult, StreamOutput
 from codeact_kernel.events import (
     Appended,
     BlockFinished,
@@ -37,12 +32,7 @@ from codeact_kernel.events import (
     ToolReturned,
     TurnStarted,
 )
-from codeact_kernel.messages import Usage
-
-_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_CAPTURES = ("true", "span_only", "span_and_event")
-_ROOT = "codeact"
-"""What an agent is called that has no name."""
+from codeact_kernel.otel.attributes import AGENT, of_messages, of_server, of_tool, of_usage
 
 
 class OpenTelemetry:
@@ -128,17 +118,17 @@ class OpenTelemetry:
         self._asked = {
             "gen_ai.provider.name": self._provider_name,
             "gen_ai.request.model": event.model,
-            **_server(event.options),
+            **of_server(event.options),
         }
         if self._given is None:
-            self._agent = self._span(f"invoke_agent {_ROOT}", SpanKind.INTERNAL, event.at, {})
-            self._agent.set_attribute("gen_ai.agent.name", _ROOT)
+            self._agent = self._span(f"invoke_agent {AGENT}", SpanKind.INTERNAL, event.at, {})
+            self._agent.set_attribute("gen_ai.agent.name", AGENT)
         else:
             self._agent = self._given
         about = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": event.run_id}
         self._agent.set_attributes(self._asked | about)
         if self._content and isinstance(event, RunStarted):
-            self._agent.set_attribute("gen_ai.input.messages", _messages("user", event.task))
+            self._agent.set_attribute("gen_ai.input.messages", of_messages("user", event.task))
 
     def _end(self, event: RunEnded) -> None:
         why = None if event.stop == "answered" else event.stop
@@ -150,9 +140,9 @@ class OpenTelemetry:
         agent, self._agent = self._agent, None
         if agent is None:
             return
-        agent.set_attributes(_usage(event.usage) | {"codeact.turns": event.turns})
+        agent.set_attributes(of_usage(event.usage) | {"codeact.turns": event.turns})
         if self._content and event.answer is not None:
-            agent.set_attribute("gen_ai.output.messages", _messages("assistant", event.answer))
+            agent.set_attribute("gen_ai.output.messages", of_messages("assistant", event.answer))
         self._close(agent, why, event.message, event.at, ends=self._given is None)
 
     # -- the model -----------------------------------------------------------------------------------------
@@ -165,18 +155,18 @@ class OpenTelemetry:
         chat, self._chat = self._chat, None
         if chat is None:
             return
-        chat.set_attributes(_usage(reply.usage))
+        chat.set_attributes(of_usage(reply.usage))
         if reply.finish is not None:
             chat.set_attribute("gen_ai.response.finish_reasons", [reply.finish])
         if self._content:
-            chat.set_attribute("gen_ai.output.messages", _messages("assistant", reply.text))
+            chat.set_attribute("gen_ai.output.messages", of_messages("assistant", reply.text))
         self._close(chat, None, at=reply.ended)
 
     def _used(self, event: ModelUsed) -> None:
         """Tell a question beside the turns (a tool's, a compaction's), of which only the end is known."""
         about = {"gen_ai.operation.name": "chat", "gen_ai.request.model": event.model}
         now = time.time()
-        attributes = self._asked | about | _usage(event.usage)
+        attributes = self._asked | about | of_usage(event.usage)
         self._close(self._span(f"chat {event.model}", SpanKind.CLIENT, now, attributes), None, at=now)
 
     def _end_chat(self, why: str) -> None:
@@ -195,7 +185,7 @@ class OpenTelemetry:
             span = self._span(name, SpanKind.INTERNAL, event.at, about, parent)
             span.set_attribute("gen_ai.operation.name", "invoke_agent")
         else:
-            about = _tool("run_code", event.id, _text(block) if self._content else None)
+            about = of_tool("run_code", event.id, block.code if self._content else None)
             span = self._span("execute_tool run_code", SpanKind.INTERNAL, event.at, about)
         self._blocks[event.id] = span
 
@@ -210,7 +200,7 @@ class OpenTelemetry:
         self._close(span, why, result.outcome.error or "", result.ended)
 
     def _called(self, event: ToolCalled) -> None:
-        about = _tool(event.name, event.call_id, event.arguments if self._content else None)
+        about = of_tool(event.name, event.call_id, event.arguments if self._content else None)
         parent = self._blocks.get(event.block_id or "")
         name = f"execute_tool {event.name}"
         self._calls[event.call_id] = self._span(name, SpanKind.INTERNAL, time.time(), about, parent)
@@ -246,80 +236,5 @@ class OpenTelemetry:
             span.end(_ns(time.time() if at is None else at))
 
 
-def from_environment() -> OpenTelemetry:
-    """An observer whose spans go where the standard variables say.
-
-    `OTEL_TRACES_EXPORTER` names an exporter, `OTEL_EXPORTER_OTLP_ENDPOINT` and its kin the place. Without any they go
-    over OTLP to a collector on this machine. `close` sends the last ones.
-
-    Raises:
-        ConfigError: If there is no such exporter.
-    """
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
-        "OTEL_RESOURCE_ATTRIBUTES", ""
-    )
-    provider = TracerProvider(resource=Resource.create({} if named else {"service.name": _ROOT}))
-    for name in os.environ.get("OTEL_TRACES_EXPORTER", "otlp").split(","):
-        if name.strip() != "none":
-            provider.add_span_processor(BatchSpanProcessor(_exporter(name.strip())))
-    content = os.environ.get(_CAPTURE, "").lower() in _CAPTURES
-    return OpenTelemetry(capture_content=content, provider=provider)
-
-
-def _exporter(name: str) -> Any:
-    known = entry_points(group="opentelemetry_traces_exporter")
-    wanted = "otlp_proto_http" if name == "otlp" else name
-    if wanted not in known.names:
-        raise ConfigError(
-            f"OTEL_TRACES_EXPORTER: there is no exporter {name!r} here; there are {', '.join(sorted(known.names))}"
-        )
-    return known[wanted].load()()
-
-
 def _ns(at: float) -> int:
     return int(at * 1e9)
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    """What was used, as attributes; the cost has no name in the conventions, and none where it is not known."""
-    cost = {} if usage.cost is None else {"codeact.cost": usage.cost}
-    cached = {"gen_ai.usage.cache_read.input_tokens": usage.cached_tokens} if usage.cached_tokens else {}
-    return {
-        "gen_ai.usage.input_tokens": usage.input_tokens,
-        "gen_ai.usage.output_tokens": usage.output_tokens,
-        **cached,
-        **cost,
-    }
-
-
-def _tool(name: str, call_id: str, arguments: str | None) -> dict[str, Any]:
-    told = {} if arguments is None else {"gen_ai.tool.call.arguments": arguments}
-    return {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": name,
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": call_id,
-        **told,
-    }
-
-
-def _server(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The endpoint's host and port, where it was named; nothing else of its URL, which may hold a key."""
-    try:
-        url = urlsplit(options.get("base_url") or "")
-        port = url.port or (443 if url.scheme == "https" else 80)
-    except ValueError:
-        return {}
-    return {"server.address": url.hostname, "server.port": port} if url.hostname else {}
-
-
-def _text(block: Block) -> str:
-    return block.task if isinstance(block, AgentBlock) else block.code
-
-
-def _messages(role: str, text: str) -> str:
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
