@@ -20,6 +20,8 @@ T = TypeVar("T")
 OnRetry = Callable[[str, float], None]
 """Hears of each retry before its wait: the reason in one line, and the wait in seconds."""
 Sleep = Callable[[float], Awaitable[None]]
+_MOST_DOUBLINGS = 64
+"""Past any ceiling; a float holds a thousand, which an endpoint that is down for a night comes to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ class Retrying:
     def _wait(self, failure: TryAgain, tries: int) -> float:
         policy, asked = self.policy, failure.retry_after
         if not asked:
-            return self._jitter() * min(policy.ceiling, policy.base * 2.0 ** (tries - 1))
+            doublings = min(tries - 1, _MOST_DOUBLINGS)
+            return self._jitter() * min(policy.ceiling, policy.base * 2.0**doublings)
         if asked > policy.patience:
             error = failure.error
             raise RateLimited(

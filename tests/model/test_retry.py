@@ -43,6 +43,13 @@ async def test_the_bound_of_the_wait_doubles_up_to_its_ceiling():
     assert sleep.slept == [1, 2, 4, 8, 16, 20, 20]
 
 
+async def test_an_endpoint_that_is_down_for_days_is_waited_for():
+    sleep = Jumping()
+    retrying = Retrying(RetryPolicy(patience=float("inf")), None, sleep, jitter=lambda: 1.0)
+    assert await retrying.run(Failing(*[down() for _ in range(2_000)])) == "done"
+    assert sleep.slept[-1] == 60
+
+
 async def test_the_jitter_is_full():
     sleep = Jumping()
     retrying = Retrying(RetryPolicy(), None, sleep, jitter=lambda: 0.0)
