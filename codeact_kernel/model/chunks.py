@@ -8,6 +8,7 @@ raises.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -75,7 +76,7 @@ class ChunkReader:
         if self._usage is None:
             return None
         prompt, reply = _count(self._usage, "prompt_tokens"), _count(self._usage, "completion_tokens")
-        if prompt is None or reply is None:
+        if not prompt or reply is None:  # no prompt has no tokens: whoever says so has not counted
             return None
         # Gemini and xAI leave reasoning out of the completion, but count it in the total.
         reply = max(reply, (_count(self._usage, "total_tokens") or 0) - prompt)
@@ -149,9 +150,9 @@ def _text(value: object) -> str | None:
 
 def _count(usage: Mapping[str, Any], name: str) -> int | None:
     value = usage.get(name)
-    return (
-        int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
-    )
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value < math.inf else None
 
 
 def _characters_of(request: ModelRequest) -> int:

@@ -124,9 +124,17 @@ def test_the_last_usage_counts_where_each_chunk_brings_one():
     assert reader.usage(REQUEST, None).output_tokens == 3
 
 
-def test_a_usage_with_half_its_figures_is_an_estimate():
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"prompt_tokens": 7},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": 7, "completion_tokens": float("inf")},
+    ],
+)
+def test_a_usage_whose_figures_cannot_be_is_an_estimate(figures):
     reader = ChunkReader()
-    list(reader.read({"choices": [], "usage": {"prompt_tokens": 7}}))
+    list(reader.read({"choices": [], "usage": figures}))
     assert reader.usage(REQUEST, None) == Usage(10, 0, 0, 1, None, estimated=True)
 
 
