@@ -149,6 +149,11 @@ class Budget:
                 f"max_cost needs the price of {call.model}, which is not known: say prices = {{ input = …, output = … "
                 "}, in US dollars per million tokens, in its table of [models] in codeact.toml"
             )
+        if self.limits.cost is not None and self._usage.cost is None:
+            raise ConfigError(
+                "max_cost cannot be held: the price of a model that this run has asked before is not known, so nor is "
+                "what the run has cost so far; leave max_cost out, or begin another run"
+            )
         if self.limits.tokens is None and self.limits.cost is None:
             return self._hold(Reservation(call.longest))
         prompt, most = call.prompt(), call.longest or REPLY

@@ -92,6 +92,13 @@ async def test_a_limit_of_money_refuses_a_model_whose_price_is_not_known():
 
 
 @jumping
+async def test_a_limit_of_money_refuses_a_run_of_which_nobody_knows_what_it_has_cost():
+    budget = Budget(Limits(cost=1.0), Spent(used(10, 10, cost=None), 1))
+    with pytest.raises(ConfigError, match="what the run has cost so far"):
+        await budget.reserve(call(10, prices=DEAR))
+
+
+@jumping
 async def test_of_two_limits_the_nearer_one_counts():
     budget = Budget(Limits(tokens=100_000, cost=0.001))
     with pytest.raises(LimitReached) as caught:
