@@ -65,6 +65,7 @@ class SpendingModel:
             async with closing(self.inner.stream(replace(request, max_tokens=held.max_tokens))) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, EndPiece):
+                        piece = replace(piece, usage=self._priced(piece.usage))
                         self._learn(request, piece.usage)
                         budget.settle(held, piece.usage)
                     else:
@@ -90,6 +91,10 @@ class SpendingModel:
     def _learn(self, request: ModelRequest, usage: Usage) -> None:
         if not usage.estimated and not tokens_of_images(request):
             self._counter.calibrate(request.messages, usage.input_tokens)
+
+    def _priced(self, usage: Usage) -> Usage:
+        """What a call took, with its cost where the prices are known; a caller's own model need not work that out."""
+        return replace(usage, cost=usage.cost or cost(usage, self._prices)) if self._prices else usage
 
     def _broken(self, prompt: int, came: int) -> Usage:
         """What a reply took that was broken off from our side: nobody tells, so it is the prompt and what came."""

@@ -68,8 +68,9 @@ async def test_a_model_of_the_callers_may_have_prices():
         prices = Prices(1.0, 1.0)
 
     budget = Budget(Limits(cost=0.002))
-    await text_of(spending(Mine(["Hello."]), budget))
-    assert budget.spent.usage.calls == 1
+    model = spending(Mine([["Hello.", EndPiece("stop", Usage(500, 0, 100, 1))]]), budget)
+    *_, end = [piece async for piece in model.stream(ASKED)]
+    assert end.usage.cost == budget.spent.usage.cost == pytest.approx(0.0006)
 
 
 @jumping
