@@ -50,6 +50,8 @@ class WakeUps:
         self._numbers = itertools.count(1)
         self._timer: asyncio.TimerHandle | None = None
         self._ticks = False
+        self._latest: dict[str, float] = {}
+        """By id when it is time by the loop's clock, which nobody sets back."""
 
     @contextmanager
     def ticking(self) -> Iterator[None]:
@@ -136,13 +138,18 @@ class WakeUps:
         if not self._ticks:
             return
         now = self._wall()
-        for wake_up in self.pending:
-            if wake_up.due <= now:
-                self._emit(WakeUpEnded(wake_up.id, True, now))
-                self._inbox.put(Note(SENDER, _note(wake_up, now)))
+        for wake_up in self._due(now):
+            self._emit(WakeUpEnded(wake_up.id, True, now))
+            self._inbox.put(Note(SENDER, _note(wake_up, now)))
         if pending := self.pending:
             wait = min(LOOK, max(0.0, pending[0].due - now))
             self._timer = asyncio.get_running_loop().call_later(wait, self._look)
+
+    def _due(self, now: float) -> list[WakeUpSet]:
+        """Those that are due by one of two clocks: one may be set back, the other rests while the machine sleeps."""
+        pending, loop = self.pending, asyncio.get_running_loop().time()
+        self._latest = {w.id: self._latest.get(w.id, loop + w.due - now) for w in pending}
+        return [w for w in pending if w.due <= now or self._latest[w.id] <= loop]
 
     def _stop(self) -> None:
         if self._timer is not None:

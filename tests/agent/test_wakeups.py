@@ -136,6 +136,21 @@ async def test_a_machine_that_slept_is_noticed_by_its_clock(play):
 
 
 @jumping
+async def test_a_clock_that_is_set_back_makes_no_wake_up_late(play):
+    back = 0.0
+    inbox, transcript = Inbox(), Transcript()
+    wake_ups = WakeUps(transcript, inbox, transcript.apply, lambda: wall() - back)
+    with wake_ups.ticking():
+        await wake_ups.wake_in("2h")
+        await asyncio.sleep(60)
+        back = 86_400.0
+        await asyncio.sleep(7_000)
+        assert not inbox
+        await asyncio.sleep(140 + LOOK + 1)
+        assert [note.text for note in inbox.take()] == ["It is time. (wake-1, set for 2h)"]
+
+
+@jumping
 @pytest.mark.parametrize("after", ["soon", "-5s", 0, None, "", float("nan"), float("inf")])
 async def test_what_is_no_duration_is_told(play, after):
     transcript = Transcript()
