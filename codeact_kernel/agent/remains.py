@@ -19,6 +19,7 @@ from codeact_kernel.events import (
     Reply,
     RunResumed,
     RunStarted,
+    Spent,
     ToolCalled,
     ToolReturned,
 )
@@ -63,6 +64,9 @@ class Remains:
         """
         self._keep_time(event)
         match event:
+            case Spent():
+                # By a clock that nobody sets, and that stands still while the machine sleeps: the other begins anew.
+                self.worked, self.last = event.seconds, 0.0
             case RunStarted():
                 self.notes.clear()
                 self.calls.clear()
