@@ -138,13 +138,15 @@ class Loop:
         self._standstill.begin()
         try:
             with self._wake_ups.ticking():
-                async with asyncio.timeout(budget.left.get("seconds")):
+                async with asyncio.timeout(budget.left.get("seconds")) as time_left:
                     if task is not None:
                         await self._take_in(task)
                     if hears and self._inbox:
                         await self._listen(None)
                     return await self._turns(last)
         except TimeoutError as error:
+            if not time_left.expired():
+                raise  # a hook's own
             allowed = budget.limits.seconds or 0
             raise LimitReached("the time is up", limit="seconds", allowed=allowed) from error
 

@@ -343,6 +343,17 @@ async def test_the_time_limit_also_counts_while_waiting(play):
 
 
 @jumping
+async def test_a_time_out_of_a_hook_is_no_limit_of_the_run(play):
+    class Slow:
+        async def after_model_call(self, reply):
+            async with asyncio.timeout(1):
+                await asyncio.sleep(60)
+
+    with pytest.raises(TimeoutError):
+        await play.run("done", hooks=[Slow()], seconds=50)
+
+
+@jumping
 async def test_an_empty_reply_is_told_and_three_end_the_run(play):
     assert await play.run("", "done") == "done"
     assert "empty" in play.last()
