@@ -11,6 +11,7 @@ import pytest
 from talk import block
 
 from codeact_kernel import Agent
+from codeact_kernel.events import GoalChecked
 from codeact_kernel.testing import ScriptedModel
 from codeact_kernel.tools import load_tools
 
@@ -88,3 +89,20 @@ async def test_a_program_that_is_not_there_is_said_so(workspace, mode):
 async def test_with_no_sandbox_a_command_runs_as_the_host(workspace):
     text = await said(workspace, "print((await run_command('id -u'))['stdout'])", sandbox="none")
     assert str(os.geteuid()) in text
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_command_of_a_goal_reads_no_more_than_a_block(workspace, mode):
+    events = []
+    async with Agent(
+        ScriptedModel(["I am done."]),
+        workspace=workspace,
+        run_dir=False,
+        sandbox=mode,
+        observers=[events.append],
+    ) as agent:
+        await agent.run("Look.", until="pwd; cat ../outside", max_turns=1)
+    (checked,) = [event for event in events if isinstance(event, GoalChecked)]
+    assert checked.code != 0
+    assert str(workspace.resolve()) in checked.output
+    assert "a secret" not in checked.output
