@@ -106,23 +106,26 @@ async def test_of_two_limits_the_nearer_one_counts():
     assert caught.value.limit == "cost"
 
 
-@jumping
-async def test_who_comes_while_others_hold_what_is_left_waits_until_it_is_settled():
+async def one_waits():
+    """A budget, a call that has set aside all of it, and one that waits for that."""
     budget = Budget(Limits(tokens=10_000))
     first = await budget.reserve(call(1_000))
     waiting = asyncio.create_task(budget.reserve(call(1_000)))
     await asyncio.sleep(60)
     assert not waiting.done()
+    return budget, first, waiting
+
+
+@jumping
+async def test_who_comes_while_others_hold_what_is_left_waits_until_it_is_settled():
+    budget, first, waiting = await one_waits()
     budget.settle(first, used(1_000, 100))
     assert (await waiting).max_tokens == 7_900
 
 
 @jumping
 async def test_who_waits_and_gets_nothing_is_refused():
-    budget = Budget(Limits(tokens=10_000))
-    first = await budget.reserve(call(1_000))
-    waiting = asyncio.create_task(budget.reserve(call(1_000)))
-    await asyncio.sleep(0)
+    budget, first, waiting = await one_waits()
     budget.settle(first, used(1_000, 8_900))
     with pytest.raises(LimitReached):
         await waiting
@@ -130,10 +133,7 @@ async def test_who_waits_and_gets_nothing_is_refused():
 
 @jumping
 async def test_who_stops_waiting_holds_nothing():
-    budget = Budget(Limits(tokens=10_000))
-    first = await budget.reserve(call(1_000))
-    waiting = asyncio.create_task(budget.reserve(call(1_000)))
-    await asyncio.sleep(0)
+    budget, first, waiting = await one_waits()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     budget.settle(first, Usage())
