@@ -83,14 +83,17 @@ class SpendingModel:
         await self.inner.aclose()
 
     def _count(self, request: ModelRequest) -> int:
-        tools = sum(
+        messages = self._counter.count_messages(request.messages)
+        return messages + self._count_tools(request) + tokens_of_images(request)
+
+    def _count_tools(self, request: ModelRequest) -> int:
+        return sum(
             self._counter.count(tool.description + json.dumps(tool.parameters)) for tool in request.tools
         )
-        return self._counter.count_messages(request.messages) + tools + tokens_of_images(request)
 
     def _learn(self, request: ModelRequest, usage: Usage) -> None:
         if not usage.estimated and not tokens_of_images(request):
-            self._counter.calibrate(request.messages, usage.input_tokens)
+            self._counter.calibrate(request.messages, usage.input_tokens - self._count_tools(request))
 
     def _priced(self, usage: Usage) -> Usage:
         """What a call took, with its cost where the prices are known; a caller's own model need not work that out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,7 @@ from codeact_kernel.agent.spending import SpendingModel
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError, LimitReached, ModelUnreachable
 from codeact_kernel.events import Notice
-from codeact_kernel.messages import EndPiece, Message, ModelRequest, TextPiece, Usage
+from codeact_kernel.messages import EndPiece, Message, ModelRequest, TextPiece, ToolSchema, Usage
 from codeact_kernel.model import ModelSettings, open_model
 from codeact_kernel.policy import Budget, Limits
 from codeact_kernel.policy.budget import LEAST
@@ -71,6 +72,16 @@ async def test_a_model_of_the_callers_may_have_prices():
     model = spending(Mine([["Hello.", EndPiece("stop", Usage(500, 0, 100, 1))]]), budget)
     *_, end = [piece async for piece in model.stream(ASKED)]
     assert end.usage.cost == budget.spent.usage.cost == pytest.approx(0.0006)
+
+
+@jumping
+async def test_what_a_prompt_was_is_learnt_once_tools_and_all():
+    asked = replace(ASKED, tools=(ToolSchema("run_code", "Run Python. " * 40, {"type": "object"}),))
+    inner = ScriptedModel([["a", EndPiece("stop", Usage(700, 0, 100, 1))], "b"])
+    model = spending(inner, Budget(Limits(tokens=2_000)))
+    await text_of(model, asked)
+    await text_of(model, asked)
+    assert inner.requests[1].max_tokens == pytest.approx(2_000 - 800 - 700, abs=30)
 
 
 @jumping
