@@ -152,7 +152,7 @@ class Transcript:
     @property
     def last_turn(self) -> int:
         """The number of the last turn of which anything came; 0 before the first."""
-        turns = [turn for run in self.runs[-2:] for turn in run.turns[-2:]]
+        turns = [turn for run in self.runs for turn in run.turns[-2:]]
         return max((turn.number for turn in turns if turn.reply or turn.draft or turn.blocks), default=0)
 
     def apply(self, event: Event) -> None:
