@@ -12,12 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Task, to_json
 from codeact_kernel.record.cells import SCHEMA, CellName, Placed, RunCells, blocks_of, usage_json
 from codeact_kernel.record.clean import clean
 from codeact_kernel.record.outputs import fold_outputs
+from codeact_kernel.runfiles import open_plain
 from codeact_kernel.transcript import RunRecord, Settled, Transcript
 
 Notebook = dict[str, Any]
@@ -104,6 +107,29 @@ def notebook_text(notebook: Notebook) -> str:
     import nbformat
 
     return safe_json(str(nbformat.writes(nbformat.from_dict(notebook))) + "\n")
+
+
+def parsed(path: Path) -> Notebook:
+    """What a notebook's file holds, whoever wrote it.
+
+    Args:
+        path: The file.
+
+    Raises:
+        RecordError: If it cannot be read, or is no notebook of format 4.
+    """
+    import nbformat.v4
+
+    try:
+        with open_plain(path) as file:
+            notebook = dict(nbformat.v4.reads_json(file.read().decode()))
+        if not isinstance(notebook["metadata"], dict):
+            raise TypeError("its metadata are no object")
+    except OSError as error:
+        raise RecordError(f"the record {path} cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        raise RecordError(f"{path} is no notebook of format 4: {error}") from error
+    return notebook
 
 
 def safe_json(text: str) -> str:

@@ -37,13 +37,14 @@ from codeact_kernel.events import (
     Entry,
     Event,
     ModelUsed,
+    NoteReceived,
     Reply,
     RunEnded,
     RunStarted,
     TurnStarted,
 )
 from codeact_kernel.messages import ToolCall, Usage
-from codeact_kernel.runfiles import open_plain
+from codeact_kernel.record.notebook import parsed
 
 Parse = Callable[[str, tuple[ToolCall, ...]], tuple[Part, ...]]
 """Reads a reply: its text and its calls."""
@@ -62,18 +63,10 @@ def read_notebook(path: Path) -> dict[str, Any]:
     Raises:
         RecordError: If it cannot be read, or is no record of a run.
     """
-    import nbformat.v4
-
-    try:
-        with open_plain(path) as file:
-            notebook = nbformat.v4.reads_json(file.read().decode())
-    except OSError as error:
-        raise RecordError(f"the record {path} cannot be read: {error.strerror or error}") from error
-    except Exception as error:
-        raise RecordError(f"{path} is no notebook of format 4: {error}") from error
-    if not isinstance(notebook.get("metadata", {}).get("codeact"), dict):
+    notebook = parsed(path)
+    if not isinstance(notebook["metadata"].get("codeact"), dict):
         raise RecordError(f"{path} is no record of a run")
-    return dict(notebook)
+    return notebook
 
 
 def notebook_events(notebook: Mapping[str, Any], parse: Parse) -> Iterator[Event]:
@@ -107,7 +100,9 @@ class _Rebuilt:
             if about.get("kind") in ("run_code", "run_agent") and "id" in about
         ]
         self._run = ""
-        self._turn = 0
+        self._turn = self._before = 0
+        """The turn that is read, and the last one of the run before."""
+        self._said = ""
 
     def events(self) -> Iterator[Event]:
         replies = iter(self._about["replies"])
@@ -126,7 +121,7 @@ class _Rebuilt:
             yield Audited(int(audit["lines"]), str(audit["head"]))
 
     def _start(self, task: Mapping[str, Any], text: str) -> RunStarted:
-        self._run = task["run"]
+        self._run, self._before = task["run"], self._turn
         about, at = self._about, float(task.get("volatile", {}).get("started", 0.0))
         texts = {name: str(about.get(name, "")) for name in ("model", "system", "kernel")}
         sandbox, options = str(about.get("sandbox", "none")), dict(about.get("options", {}))
@@ -135,13 +130,16 @@ class _Rebuilt:
 
     def _end(self) -> Iterator[Event]:
         if (end := self._ends.pop(self._run, None)) is not None:
-            mine = self._about.get("run_id") == self._run
-            answer = self._about.get("answer") if mine else None
-            at = float(end.get("volatile", {}).get("ended", 0.0))
-            yield RunEnded(end["stop_reason"], answer, Usage(), self._turn, at, "")
+            about = self._about if self._about.get("run_id") == self._run else {}
+            times = end.get("volatile", {})
+            at, usage = float(times.get("ended", 0.0)), Usage(**times.get("usage", {}))
+            # Of an earlier run the answer stands in no other place than its last reply.
+            answer = about.get("answer", self._said.strip() if end["stop_reason"] == "answered" else None)
+            turns = about.get("turns", self._turn - self._before)
+            yield RunEnded(end["stop_reason"], answer, usage, turns, at, about.get("message", ""))
 
     def _reply(self, turn: int, said: Mapping[str, Any]) -> Iterator[Event]:
-        self._turn = turn
+        self._turn, self._said = turn, said["text"]
         blocks = [
             (cell, about)
             for cell, about in self._blocks
@@ -152,6 +150,9 @@ class _Rebuilt:
         ids = (about["id"] for _, about in blocks)
         job_ids = tuple(next(ids, None) for _ in calls)
         yield TurnStarted(turn, min(times, default=0.0))
+        for note in self._about["notes"]:
+            if (note["run_id"], note["turn"]) == (self._run, turn):
+                yield NoteReceived(note["from"], note["text"])
         yield Appended(turn, Reply(turn, said["text"], self._parse(said["text"], calls), (), calls, job_ids))
         for cell, about in blocks:
             yield from _block(turn, cell, about)

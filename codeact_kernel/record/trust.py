@@ -13,10 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from codeact_kernel.errors import RecordError
-from codeact_kernel.record.notebook import LISTS
+from codeact_kernel.record.notebook import LISTS, parsed
 from codeact_kernel.record.older import digest
-from codeact_kernel.runfiles import open_plain
 from codeact_kernel.signing import Signer, host_signer
 
 KEY = "signature"
@@ -49,16 +47,8 @@ def is_ours(path: Path, signer: Signer | None = None) -> bool:
         RecordError: If it cannot be read, or is no notebook.
         ConfigError: If the installation's key cannot be read.
     """
-    import nbformat.v4
-
-    try:
-        with open_plain(path) as file:
-            notebook = nbformat.v4.reads_json(file.read().decode())
-    except OSError as error:
-        raise RecordError(f"the record {path} cannot be read: {error.strerror or error}") from error
-    except Exception as error:
-        raise RecordError(f"{path} is no notebook of format 4: {error}") from error
-    about = notebook.metadata.get("codeact")
+    notebook = parsed(path)
+    about = notebook["metadata"].get("codeact")
     claim = about.pop(KEY, None) if isinstance(about, dict) else None
     if not isinstance(claim, dict) or not isinstance(claim.get("sha256"), str):
         return False
