@@ -36,6 +36,8 @@ LOOK = 0.5
 """Seconds for which the workspace is looked through: some 15,000 files on two busy cores."""
 FILES = 500
 """Files that are kept of those that were written."""
+_TICK = 0.02
+"""Seconds by which the clock of a file system may lag behind: it goes on by ticks of at most 10 ms on Linux."""
 _SHORT_VALUE = 60
 _SKIPPED = ("__pycache__", "node_modules", "site-packages")
 """Folders of programs; those whose name begins with a dot are skipped, too."""
@@ -156,7 +158,7 @@ def written(
             about = entry.stat(follow_symlinks=False)
             # A copy may keep its original's time of writing, but not that of its own making.
             at = max(about.st_mtime, about.st_ctime)
-            if at >= since and entry.is_file(follow_symlinks=False):
+            if at >= since - _TICK and entry.is_file(follow_symlinks=False):
                 found.append((at, os.path.relpath(entry.path, folder), about.st_size))
         if time.monotonic() > end:
             complete = False

@@ -22,7 +22,7 @@ NOTHING = SimpleNamespace(live=[], results={})
 def test_files_written_since_a_moment_are_found_latest_first(tmp_path):
     old = tmp_path / "old.csv"
     old.write_text("before")
-    since = time.time() + 0.01
+    since = time.time() + 0.05
     while time.time() < since:
         os.stat(old)  # noqa: PTH116
     (tmp_path / "out" / "deep").mkdir(parents=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import signal
 import textwrap
 import time
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from codeact_kernel.inkernel.checkpoint import writing
+from codeact_kernel.inkernel.checkpoint import pickling, writing
 from codeact_kernel.inkernel.checkpoint.restoring import restore
 from codeact_kernel.inkernel.checkpoint.writing import Writer
 
@@ -318,3 +322,55 @@ def test_what_another_python_has_pickled_is_left_alone(tmp_path):
     back, missing = restore(str(tmp_path / "a"), Place(), ())
     assert back == []
     assert missing["x"].startswith("Python 2.7 has saved it")
+
+
+@pytest.fixture
+def alarm():
+    """The alarm is a test's own."""
+    before = signal.getsignal(signal.SIGALRM)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def limited(again):
+    limit = writing.Limit(2**62, work=0.1, again=again)
+    limit.look()
+    return limit
+
+
+class Held:
+    """Holds something whose freeing takes longer than until the next look, and runs no line of Python meanwhile."""
+
+    __del__ = functools.partial(sum, range(30_000_000))
+
+
+def test_a_limit_that_is_reached_does_not_hit_who_has_caught_it(alarm):
+    limit = limited(again=60)
+
+    def pickles():
+        held = Held()
+        limit.begin()
+        while held:
+            pass
+
+    with pytest.raises(pickling.TooLong) as caught:
+        pickles()
+    traceback.clear_frames(caught.tb)
+    assert limit.end() is None
+
+
+def test_what_swallows_a_limit_meets_it_again(alarm):
+    limit = limited(again=0.1)
+
+    def swallows():
+        with suppress(pickling.TooLong):
+            while True:
+                pass
+        while True:
+            pass
+
+    limit.begin()
+    with pytest.raises(pickling.TooLong):
+        swallows()
+    limit.end()

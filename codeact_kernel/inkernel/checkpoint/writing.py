@@ -72,7 +72,7 @@ class Writer:
         self._used = 0
         self._slow: dict[str, str] = {}
         self._pickles = Names(namespace, {}, most)
-        self._limit = _Limit(room)
+        self._limit = Limit(room)
 
     def write(self, names: Sequence[str]) -> None:
         """Write it.
@@ -80,7 +80,7 @@ class Writer:
         Args:
             names: The names that it shall hold.
         """
-        self._limit.begin()
+        self._limit.look()
         named = {id(value): name for name in names if go_by_name(value := self._namespace.get(name))}
         self._pickles = Names(self._namespace, named, self._most)
         pieces = []
@@ -107,8 +107,10 @@ class Writer:
     def _pickle(self, names: list[str], out: Callable[[bytes], object] = lambda data: None) -> Piece | None:
         """Pickle names together; None where that does not work, which is noted for each of them."""
         try:
-            with self._limit:
-                return self._pickles.pickle(names, out)
+            self._limit.begin()
+            piece = self._pickles.pickle(names, out)
+            self._limit.end()  # here, where it is caught if the limit is reached just now
+            return piece
         except TooLong:
             why = "its pickling took too long"
             self._slow |= dict.fromkeys(names, why)
@@ -119,6 +121,8 @@ class Writer:
             why = why_not(self._namespace[names[0]], error)
         except BaseException as error:
             why = why_not(self._namespace[names[0]], error)
+        finally:
+            self._limit.end()
         self._missing |= dict.fromkeys(names, why)
         return None
 
@@ -221,39 +225,48 @@ def _together(pieces: list[Piece]) -> list[list[str]]:
             return [groups[head] for head in needs]
 
 
-class _Limit:
+class Limit:
     """Ends the pickling of a name that takes more time or memory than there is.
 
     Args:
         room: Bytes of memory that this process may take for itself.
+        work: Seconds of a processor that a name may take.
+        again: Seconds that what swallows the error may take longer. What was made has to be freed in that time, too:
+            a look meanwhile would hit whoever has caught the error.
     """
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, room: int, work: float = WORK, again: float = WORK) -> None:
+        self._room, self._work, self._again = room, work, again
         self._began = (0.0, 0.0)
         self._faults: Callable[[], int] = lambda: 0
 
-    def begin(self) -> None:
+    def look(self) -> None:
         """Look from now on, in this process."""
         from resource import RUSAGE_SELF, getrusage
 
         self._faults = lambda: getrusage(RUSAGE_SELF).ru_minflt
         signal.signal(signal.SIGALRM, self._look)
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
+        """A name begins: until its end, `TooLong` and `MemoryError` may be raised anywhere."""
         self._began = time.process_time(), time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """It has ended, in one way or another."""
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _look(self, *_: object) -> None:
         work, clock = self._began
-        if time.process_time() - work > WORK or time.monotonic() - clock > EACH:
-            raise TooLong
+        error: BaseException | None = None
+        if time.process_time() - work > self._work or time.monotonic() - clock > EACH:
+            error = TooLong()
         # A page that was the kernel's, too, becomes this process's own by a fault, and so does a new one.
-        if self._faults() * mmap.PAGESIZE > self._room:
-            raise MemoryError
+        elif self._faults() * mmap.PAGESIZE > self._room:
+            error = MemoryError()
+        if error is not None:
+            signal.setitimer(signal.ITIMER_REAL, self._again, LOOK)
+            raise error
 
 
 def raise_if_full(error: OSError) -> None:
