@@ -32,6 +32,9 @@ LISTING_TIMEOUT = 5.0
 """Seconds to wait for the list of models, which only makes an error's text better."""
 USAGE_GRACE = 5.0
 """Seconds to wait after the finish reason for the usage and the end of the stream."""
+LIVELY = 6
+"""How many times as long a connection may stay without a word if it gives signs of life; ours: routers send them while
+a model queues or reasons, and some for ever."""
 LONGEST_STOP = 4
 """Stop sequences that are sent: OpenAI takes four."""
 _LIMITS = ("max_completion_tokens", "max_tokens")
@@ -134,7 +137,7 @@ class EndpointModel:
         stream = await self._open(request)
         begun = False
         try:
-            while (chunk := await _next(stream, reader.finished)) is not None:
+            while (chunk := await self._next(stream, reader.finished)) is not None:
                 for piece in reader.read(_plain(chunk)):
                     begun = True
                     yield piece
@@ -146,6 +149,17 @@ class EndpointModel:
         if not begun and reader.finish is None:
             raise self._nothing_came(stream)
         yield EndPiece(reader.finish, reader.usage(request, self._settings.prices))
+
+    async def _next(self, stream: openai.AsyncStream[Any], finished: bool) -> object | None:
+        patience = USAGE_GRACE if finished else self._settings.timeout * LIVELY
+        try:
+            async with asyncio.timeout(patience):
+                chunk: object = await anext(stream, None)
+                return chunk
+        except TimeoutError:
+            if finished:
+                return None
+            raise openai.APITimeoutError(stream.response.request) from None
 
     async def _open(self, request: ModelRequest) -> openai.AsyncStream[Any]:
         """Send the request, leaving out, one by one, the fields that the endpoint says it does not take."""
@@ -223,15 +237,6 @@ class EndpointModel:
         return ModelRefused(
             f"{endpoint} does not stream replies: it sent {kind} (is --base-url right?)", **who
         )
-
-
-async def _next(stream: openai.AsyncStream[Any], finished: bool) -> object | None:
-    try:
-        async with asyncio.timeout(USAGE_GRACE if finished else None):
-            chunk: object = await anext(stream, None)
-            return chunk
-    except TimeoutError:
-        return None
 
 
 def _plain(chunk: object) -> object:

@@ -159,6 +159,10 @@ class Connection:
                 )
             case "hang":
                 await asyncio.Event().wait()
+            case "ping":
+                while True:
+                    await self._chunk(b": ping\n\n")
+                    await asyncio.sleep(0.01)
         raise ConnectionResetError
 
     async def _event(self, delta: Mapping[str, Any], finish: str | None) -> None:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from codeact_kernel.messages import ToolCall, Usage
 
-Breakage = Literal["drop", "reset", "close", "malformed", "hang", "error"]
+Breakage = Literal["drop", "reset", "close", "malformed", "hang", "ping", "error"]
 """How an answer goes wrong: "drop" closes the connection with no answer at all. The others come after `at`
 characters of text: the connection is reset, closed in the middle of the body, goes on with bytes that are no
-JSON, goes silent, or brings an error event."""
+JSON, goes silent, sends nothing but signs of life, or brings an error event."""
 
 
 @dataclass(frozen=True, slots=True)

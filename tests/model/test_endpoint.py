@@ -393,9 +393,19 @@ async def test_a_silent_endpoint_is_given_up(waits):
             await collect(model)
 
 
-async def test_an_endpoint_that_falls_silent_in_a_reply_makes_it_a_cut_one(waits):
+async def test_signs_of_life_of_a_connection_are_no_answer(waits):
     async with (
-        ScriptedEndpoint([EndpointReply("half a reply", breaks="hang", at=4)]) as endpoint,
+        ScriptedEndpoint(lambda request: EndpointReply(breaks="ping")) as endpoint,
+        opened(endpoint.base_url, waits, timeout=0.1) as model,
+    ):
+        with pytest.raises(ModelUnreachable, match="did not answer within"):
+            await collect(model)
+
+
+@pytest.mark.parametrize("how", ["hang", "ping"])
+async def test_an_endpoint_that_falls_silent_in_a_reply_makes_it_a_cut_one(waits, how):
+    async with (
+        ScriptedEndpoint([EndpointReply("half a reply", breaks=how, at=4)]) as endpoint,
         opened(endpoint.base_url, waits, timeout=0.1) as model,
     ):
         pieces = await collect(model)
