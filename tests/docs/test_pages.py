@@ -29,9 +29,13 @@ from codeact_kernel.agent import Hooks, Options, Settings, load_settings
 from codeact_kernel.cli.app import app
 from codeact_kernel.dialogue.attributes import KNOWN
 from codeact_kernel.inkernel.agentself import AgentSelf
+from codeact_kernel.record.summary import Summary
+from codeact_kernel.transcript import Transcript
 
-PYTHON, SETTINGS, TOOLS, BLOCKS = (DOCS / f"{name}.md" for name in ("python", "settings", "tools", "blocks"))
-PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "CHANGELOG.md"]
+PYTHON, SETTINGS, TOOLS, BLOCKS, COMMANDS = (
+    DOCS / f"{name}.md" for name in ("python", "settings", "tools", "blocks", "command-line")
+)
+PAGES = [*sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 every_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 
 NOTHING = "\u2013"
@@ -110,6 +114,15 @@ def test_the_python_page_has_every_public_part_of_an_agent():
 def test_the_tools_page_has_every_method_of_self():
     rows = table_under(TOOLS, "`self`: the agent as a block sees it")
     assert [re.findall(r"self\.(\w+)", row[0])[0] for row in rows] == public(AgentSelf)
+
+
+def test_the_command_line_page_has_every_field_of_a_summary():
+    transcript = Transcript()
+    summary = Summary(transcript)
+    transcript.apply(events.RunStarted("r", "x", "m", "", 1.0))
+    (told,) = re.findall(r"`summary\.json`.*?\n\n", COMMANDS.read_text("utf-8"), re.DOTALL)
+    there = summary.told()
+    assert set(re.findall(r"`(\w+)`", told)) == {*there, *there["tokens"]}
 
 
 def test_the_blocks_page_has_every_attribute_and_status():
