@@ -12,12 +12,10 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-import mmap
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote, quote_plus, urlsplit
 
 SHORTEST = 8
@@ -31,6 +29,10 @@ _SCHEME = re.compile(r"(?:basic|bearer|token|apikey|key)\s+(\S+)", re.IGNORECASE
 """A header's value, of which the second word is the secret."""
 _LINE = 20
 """Characters from which on a single line of a longer secret, such as a PEM file, is masked by itself."""
+
+_PIECE = 2**18
+"""Bytes of a file that are looked at together: other threads wait for a look. A file that is mapped instead, and that
+somebody shortens meanwhile, would end the process."""
 
 _NAMES = re.compile(
     r"(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$|(?:^|_)(?:KEY|ACCESS_KEY_ID|AUTH|PAT)$|_PWD$",
@@ -117,8 +119,8 @@ class Mask:
         """
         return self._of(value) if self._forms else value
 
-    def is_in(self, file: Path) -> bool:
-        """Whether a file of any bytes holds a secret.
+    def is_in(self, file: BinaryIO) -> bool:
+        """Whether a file of any bytes holds a secret, from where it stands.
 
         Args:
             file: The file.
@@ -126,10 +128,13 @@ class Mask:
         Raises:
             OSError: If it cannot be read.
         """
-        if not self._forms or not file.stat().st_size:
-            return False
-        with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return any(data.find(form.encode("utf-8", "surrogatepass")) >= 0 for form in self._forms)
+        forms = [form.encode("utf-8", "surrogatepass") for form in self._forms]
+        data, most = b"", max(map(len, forms), default=0)
+        while forms and (piece := file.read(_PIECE)):
+            data = data[-most:] + piece
+            if any(form in data for form in forms):
+                return True
+        return False
 
     def error(self, error: BaseException) -> None:
         """Take the secrets out of an exception's own words, in place."""

@@ -179,9 +179,7 @@ async def assemble(
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)
     size, is_root = settings.checkpoint_size, kin.depth == 0
-    kernel.keep_checkpoints(
-        Checkpoints(relations.folder, size, kin.allowance, at_end=is_root, tells=mask.is_in)
-    )
+    kernel.keep_checkpoints(Checkpoints(relations.folder, size, kin.allowance, at_end=is_root, mask=mask))
     kernel.on_death = lambda death: emit(KernelEnded(death.message, death.returncode, time.time()))
     kernel.on_reached = lambda host, port, why: emit(HostReached(host, port, why, time.time()))
     runner = KernelRunner(await stack.enter_async_context(kernel))

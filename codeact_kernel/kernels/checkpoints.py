@@ -15,13 +15,13 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from codeact_kernel.allowance import Allowance
 from codeact_kernel.errors import KernelDied, KernelError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.manifest import Store
 from codeact_kernel.kernels.process import KernelProcess
+from codeact_kernel.masking import Mask
 from codeact_kernel.runfiles import Folder
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Checkpoints:
         most: Bytes that a checkpoint may have; 0 for none at all.
         allowance: What the code in this kernel may do.
         at_end: Whether a last one is taken when the kernel is left.
-        tells: Whether a file holds a secret of the host.
+        mask: Knows the secrets of the host, which no file of one holds.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Checkpoints:
         allowance: Allowance | None = None,
         *,
         at_end: bool = True,
-        tells: Callable[[Path], bool] = lambda file: False,
+        mask: Mask | None = None,
     ) -> None:
-        self._tells = tells
+        self._mask = mask or Mask()
         self._folder, self._most, self._at_end = folder, most, at_end
         self._allowance = allowance or Allowance()
         self._ended = asyncio.Event()
@@ -139,7 +139,7 @@ class Checkpoints:
                     self.fault = reply["content"]["error"] or ""
                     if not self.fault:
                         await asyncio.to_thread(
-                            store.collect, place, at, self._allowance, self._most, self._tells
+                            store.collect, place, at, self._allowance, self._most, self._mask
                         )
                         self.taken = at
             except asyncio.CancelledError:

@@ -6,9 +6,11 @@ all. No pickle is read here.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, BinaryIO
 
 from codeact_kernel.allowance import Allowance
 from codeact_kernel.inkernel import wire
+from codeact_kernel.masking import Mask
 from codeact_kernel.runfiles import Folder, open_plain
 
 CHECKPOINT, OBJECTS, MANIFEST = "checkpoint", "objects", "manifest.json"
@@ -23,6 +26,8 @@ MOST = 2**25
 """Bytes of a manifest that are read; ours: hundred thousand names."""
 _VERSION = 1
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_FARTHEST = 2**63
+"""No file has more bytes."""
 _WORDS = 300
 """Characters of a reason."""
 
@@ -70,7 +75,7 @@ class Store:
         at: float,
         maker: Allowance,
         most: int,
-        tells: Callable[[Path], bool] = lambda file: False,
+        mask: Mask,
     ) -> None:
         """Take what a kernel has written, and sweep what nothing needs any more.
 
@@ -79,7 +84,7 @@ class Store:
             at: When it was taken.
             maker: What the code in that kernel may do.
             most: Bytes that it may have; what the one before has of names in use may come to it.
-            tells: Whether a file holds a secret of the host: such a one is not kept.
+            mask: Knows the secrets of the host: what holds one is not kept.
 
         Raises:
             OSError: If it cannot be moved. The one before is still there.
@@ -95,7 +100,9 @@ class Store:
             raise ValueError("it has more bytes than it may")
         for digest in new:
             self._objects.take(place / digest, digest)
-        self._leave_out(manifest, {digest for digest in new if tells(self._objects.path / digest)})
+        for digest in new:
+            self._leave_out(manifest, digest, mask)
+        manifest = mask.of(manifest)  # reasons are words of errors
         wanted = _digests(manifest)
         allowed = {**asdict(maker), "network": sorted(maker.network), "tools": sorted(maker.tools)}
         manifest |= {"version": _VERSION, "taken": at, "maker": allowed}
@@ -103,11 +110,37 @@ class Store:
         for name in set(self._objects.names()) - wanted:
             self._objects.remove(name)
 
-    def _leave_out(self, manifest: dict[str, Any], secret: set[str]) -> None:
-        """Take what lies in files that hold a secret out of a manifest; the sweep removes them."""
-        for group in [group for group in manifest["groups"] if {group["object"], *group["buffers"]} & secret]:
-            manifest["groups"].remove(group)
-            manifest["missing"] |= dict.fromkeys(group["names"], "a secret of the host lies in the same file")
+    def _leave_out(self, manifest: dict[str, Any], digest: str, mask: Mask) -> None:
+        """Take what of a file holds a secret out of a manifest; the sweep removes the file."""
+        with open(self._objects.read(digest), "rb") as file:
+            if not mask.is_in(file):
+                return
+            inside = [group for group in manifest["groups"] if digest in (group["object"], *group["buffers"])]
+            kept = self._without_secrets(file, inside, mask) if _is_shared(inside, digest) else []
+        for group in inside:
+            if group not in kept:
+                manifest["groups"].remove(group)
+                manifest["missing"] |= dict.fromkeys(group["names"], "it holds a secret of the host")
+
+    def _without_secrets(
+        self, file: BinaryIO, groups: list[dict[str, Any]], mask: Mask
+    ) -> list[dict[str, Any]]:
+        """Put those of the groups that lie in a file and hold no secret into a file of their own, and tell which."""
+        if sum(group["at"][1] for group in groups) > os.fstat(file.fileno()).st_size:
+            return []
+        kept, data = [], b""
+        for group in groups:
+            file.seek(group["at"][0])
+            piece = file.read(group["at"][1])
+            if not mask.is_in(io.BytesIO(piece)):
+                group["at"] = [len(data), len(piece)]
+                kept.append(group)
+                data += piece
+        digest = hashlib.sha256(data).hexdigest()
+        self._objects.replace(digest, data)
+        for group in kept:
+            group["object"] = digest
+        return kept
 
     def lend(self, place: Path) -> None:
         """Let a kernel read it.
@@ -175,11 +208,18 @@ def _checked(manifest: Any) -> dict[str, Any]:
     return {"groups": groups, **told, "path": path, "python": str(manifest.get("python")), **rest}
 
 
+def _is_shared(groups: list[dict[str, Any]], digest: str) -> bool:
+    """Whether a file has the pickles of several groups, and no buffer."""
+    return len(groups) > 1 and all(digest == group["object"] for group in groups)
+
+
 def _group(group: Any) -> dict[str, Any]:
     digests = [group["object"], *group["buffers"]]
     start, size = group["at"]
-    if not all(_DIGEST.fullmatch(digest) for digest in digests) or not type(start) is type(size) is int:
+    if not all(_DIGEST.fullmatch(digest) for digest in digests):
         raise ValueError("no digest")
+    if not type(start) is type(size) is int or not 0 <= start <= start + size < _FARTHEST:
+        raise ValueError("no place in a file")
     names, needs = list(group["names"]), list(group["needs"])
     if not all(name.isidentifier() for name in (*names, *needs)):
         raise ValueError("no name")

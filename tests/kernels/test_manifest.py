@@ -42,7 +42,7 @@ def collect(tmp_path, run):
             manifest["groups"].append({**group, "buffers": [], "needs": []})
         said = change(manifest, place)
         (place / "manifest.json").write_text(said if isinstance(said, str) else json.dumps(said))
-        Store(run).collect(place, 12.5, MAKER, most, Mask({"KEY": secret} if secret else {}).is_in)
+        Store(run).collect(place, 12.5, MAKER, most, Mask({"KEY": secret} if secret else {}))
         return Store(run)
 
     return collect
@@ -64,9 +64,63 @@ def test_what_holds_a_secret_of_the_host_is_not_kept_and_its_names_are_told(coll
     store = collect({"a b": b"\x80x sk-0123456789abcdef x", "c": b"two"}, secret="sk-0123456789abcdef")
     assert store.names == ["c"]
     assert objects(run) == [digest_of(b"two")]
-    assert store.manifest["missing"] == dict.fromkeys(
-        ("a", "b"), "a secret of the host lies in the same file"
-    )
+    assert store.manifest["missing"] == dict.fromkeys(("a", "b"), "it holds a secret of the host")
+
+
+SECRET = "sk-0123456789abcdef"
+
+
+def in_one_file(pieces):
+    """Has a manifest's names lie one behind the other in one file."""
+
+    def change(manifest, place):
+        data = b"".join(pieces.values())
+        (place / digest_of(data)).write_bytes(data)
+        start = 0
+        for name, piece in pieces.items():
+            group = {"names": [name], "object": digest_of(data), "at": [start, len(piece)]}
+            manifest["groups"].append({**group, "buffers": [], "needs": []})
+            start += len(piece)
+        return manifest
+
+    return change
+
+
+def test_what_lies_beside_a_secret_in_one_file_is_kept(collect, run):
+    pieces = {"a": b"one", "b": SECRET.encode(), "c": b"three"}
+    store = collect({}, change=in_one_file(pieces), secret=SECRET)
+    assert store.names == ["a", "c"]
+    assert set(store.manifest["missing"]) == {"b"}
+    assert objects(run) == [digest_of(b"onethree")]
+    assert [group["at"] for group in store.manifest["groups"]] == [[0, 3], [3, 5]]
+
+
+def test_names_that_share_a_buffer_with_a_secret_are_none_of_them_kept(collect, run):
+    secret = SECRET.encode()
+
+    def share(manifest, place):
+        (place / digest_of(secret)).write_bytes(secret)
+        for group in manifest["groups"][:2]:
+            group["buffers"] = [digest_of(secret)]
+        return manifest
+
+    store = collect({"a": b"one", "b": b"two", "c": b"three"}, change=share, secret=SECRET)
+    assert store.names == ["c"]
+    assert objects(run) == [digest_of(b"three")]
+
+
+def test_a_secret_that_lies_across_two_pieces_of_a_long_file_is_seen(collect):
+    store = collect({"a": b"x" * (2**18 - 5) + SECRET.encode() + b"x" * 2**18}, secret=SECRET)
+    assert store.names == []
+
+
+def test_a_secret_in_a_reason_is_masked(collect, run):
+    def fail(manifest, place):
+        manifest["missing"]["b"] = f"refused with {SECRET}"
+        return manifest
+
+    collect({"a": b"one"}, change=fail, secret=SECRET)
+    assert SECRET not in (run.path / "checkpoint" / "manifest.json").read_text()
 
 
 def test_what_is_no_longer_named_is_swept_and_leftovers_with_it(collect, run):
