@@ -19,6 +19,7 @@ from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Task, to_json
 from codeact_kernel.record.cells import SCHEMA, CellName, Placed, RunCells, blocks_of, usage_json
 from codeact_kernel.record.clean import clean
+from codeact_kernel.record.layout import in_lines, laid_out
 from codeact_kernel.record.outputs import fold_outputs
 from codeact_kernel.runfiles import open_plain
 from codeact_kernel.transcript import RunRecord, Settled, Transcript
@@ -27,7 +28,6 @@ Notebook = dict[str, Any]
 Lists = dict[str, list[Placed]]
 LISTS = ("cells", "replies", "context", "notes")
 """What of a notebook grows as long as the run goes on: its cells, and three lists of the metadata."""
-_EIGHT_BITS = re.compile("[\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,7 @@ def notebook_text(notebook: Notebook) -> str:
     Args:
         notebook: What `to_notebook` made.
     """
-    # Beside JupyterLab its import takes a second, since jsonschema then builds parsers: not while the agent starts.
-    import nbformat
-
-    return safe_json(str(nbformat.writes(nbformat.from_dict(notebook))) + "\n")
+    return laid_out({**notebook, "cells": [in_lines(cell) for cell in notebook["cells"]]}) + "\n"
 
 
 def parsed(path: Path) -> Notebook:
@@ -118,6 +115,7 @@ def parsed(path: Path) -> Notebook:
     Raises:
         RecordError: If it cannot be read, or is no notebook of format 4.
     """
+    # Beside JupyterLab its import takes more than a second: only where a notebook is read.
     import nbformat.v4
 
     try:
@@ -130,11 +128,6 @@ def parsed(path: Path) -> Notebook:
     except Exception as error:
         raise RecordError(f"{path} is no notebook of format 4: {error}") from error
     return notebook
-
-
-def safe_json(text: str) -> str:
-    """JSON with controls of eight bits escaped: it may hold them, but a terminal on which it is printed would obey."""
-    return _EIGHT_BITS.sub(lambda control: f"\\u{ord(control[0]):04x}", text)
 
 
 def _metadata(transcript: Transcript) -> dict[str, Any]:

@@ -15,15 +15,14 @@ from hashlib import sha256
 from typing import Any
 
 from codeact_kernel.record.cells import Place, Placed
-from codeact_kernel.record.notebook import LISTS, Lists, notebook_text, safe_json
+from codeact_kernel.record.layout import in_lines, laid_out
+from codeact_kernel.record.notebook import LISTS, Lists
 from codeact_kernel.runfiles import write_all
 
 _PIECE = 2**20
 """Bytes that are read together."""
-_HEAD, _TAIL = '{\n "cells": [\n', '\n ],\n "metadata": {},\n "nbformat": 4,\n "nbformat_minor": 5\n}\n'
-"""What stands round the cells in the text of a notebook that holds nothing else."""
-_DEPTH = 4
-"""Columns by which an item of the other lists is indented."""
+_CELL_DEPTH, _DEPTH = 2, 4
+"""Columns by which a cell, and an item of the other lists, is indented."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,26 +124,9 @@ def _segments(name: str, placed: Sequence[Placed], others: Sequence[Placed | Seg
     for group in groups.values():
         items = [item for _, of_place in group for item in of_place]
         if items:
-            text = _cells_text(items) if name == "cells" else ",\n".join(map(_item_text, items))
-            yield Segment(group[0][0], b"".join(map(digest, items)), text)
+            yield Segment(group[0][0], b"".join(map(digest, items)), _text(name, items))
 
 
-def _cells_text(cells: list[dict[str, Any]]) -> str:
-    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return notebook_text(notebook).removeprefix(_HEAD).removesuffix(_TAIL)
-
-
-def _item_text(item: Any) -> str:
-    return laid_out(item, _DEPTH, " " * _DEPTH)
-
-
-def laid_out(value: Any, depth: int, lead: str = "") -> str:
-    """A value as nbformat lays it out.
-
-    Args:
-        value: Plain JSON.
-        depth: Columns by which the lines after the first are indented.
-        lead: What stands before the first.
-    """
-    text = json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True, separators=(",", ": "))
-    return safe_json(lead + text.replace("\n", "\n" + " " * depth))
+def _text(name: str, items: list[Any]) -> str:
+    depth, shown = (_CELL_DEPTH, map(in_lines, items)) if name == "cells" else (_DEPTH, iter(items))
+    return ",\n".join(laid_out(item, depth, " " * depth) for item in shown)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from codeact_kernel.record.layout import laid_out
 from codeact_kernel.record.notebook import LISTS, Lists, Notebook, NotebookSettings, framed, settled_lists
-from codeact_kernel.record.older import Older, laid_out
+from codeact_kernel.record.older import Older
 from codeact_kernel.record.trust import KEY, signature
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.signing import Signer

@@ -43,6 +43,7 @@ from codeact_kernel.events import (
 )
 from codeact_kernel.messages import ToolCall, Usage
 from codeact_kernel.record import NotebookSettings, notebook_text, to_notebook
+from codeact_kernel.record.layout import safe_json
 from codeact_kernel.transcript import Transcript
 
 T0 = 1_767_268_800.0
@@ -55,7 +56,9 @@ def valid(transcript, **kept):
     """The notebook, after checking that it is valid, now and when it is read again."""
     notebook = to_notebook(transcript, NotebookSettings(**kept))
     nbformat.validate(nbformat.from_dict(notebook))
-    again = nbformat.reads(notebook_text(notebook), as_version=4)
+    text = notebook_text(notebook)
+    assert text == safe_json(nbformat.writes(nbformat.from_dict(notebook))) + "\n"
+    again = nbformat.reads(text, as_version=4)
     nbformat.validate(again)
     ids = [cell["id"] for cell in again.cells]
     assert len(set(ids)) == len(ids)
