@@ -107,4 +107,10 @@ class ControlStream:
         if inspect.isawaitable(dispatched):
             task = asyncio.ensure_future(dispatched)
             self._dispatched.add(task)
-            task.add_done_callback(self._dispatched.discard)
+            task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Future[Any]) -> None:
+        self._dispatched.discard(task)
+        # Told now, or the loop would tell of it when the task is freed: in the output of whatever block runs then.
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a control message could not be taken", exc_info=error)

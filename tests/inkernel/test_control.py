@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import select
 import threading
 
@@ -51,6 +52,8 @@ class Ends:
     async def _dispatch(self, frames):
         await asyncio.sleep(0)
         self._note(self.left, frames[1].bytes)
+        if frames[1].bytes == b"ordinary bad":
+            raise ValueError("not this one")
 
     def _note(self, where, what):
         with self.news:
@@ -122,6 +125,17 @@ def test_a_message_that_raises_in_who_takes_it_keeps_no_other_back(ends, caplog)
     ends.until(ends.ahead, 1)
     assert ends.ahead == [b"good"]
     assert "a control message could not be taken" in caplog.text
+
+
+def test_a_message_that_raises_while_ipykernel_handles_it_is_told_at_once_and_not_when_it_is_freed(
+    ends, caplog
+):
+    ends.client.send(b"ordinary bad")
+    ends.client.send(b"ordinary good")
+    ends.until(ends.left, 2)
+    ends.within(gc.collect)
+    assert "a control message could not be taken" in caplog.text
+    assert "never retrieved" not in caplog.text
 
 
 def test_threads_send_in_their_order_and_nothing_is_lost_either_way(ends):
