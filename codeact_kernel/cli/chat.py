@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from codeact_kernel.blocks import format_duration
-from codeact_kernel.cli import choices
-from codeact_kernel.cli.choices import Choices
+from codeact_kernel.cli.choices import Choices, choosing
 from codeact_kernel.errors import CodeactError
 
 if TYPE_CHECKING:
@@ -39,42 +38,16 @@ What you type is a message; while the model works, it is a note that it reads be
 Ctrl-C       cancel the blocks that run, and decide what then; twice: as /stop"""
 
 
+@choosing()
 def chat(
-    model: choices.Model = None,
-    base_url: choices.BaseUrl = None,
-    protocol: choices.Protocol = None,
-    workspace: choices.Workspace = ".",
-    run_dir: choices.RunDir = None,
-    max_turns: choices.MaxTurns = None,
-    max_time: choices.MaxTime = None,
-    max_tokens: choices.MaxTokens = None,
-    max_cost: choices.MaxCost = None,
-    max_memory: choices.MaxMemory = None,
-    tools: choices.Tools = None,
-    mcp: choices.Mcp = None,
-    dry_run: choices.DryRun = False,
-    max_calls: choices.MaxCalls = None,
-    approve: choices.Approve = None,
-    trust_workspace: choices.TrustWorkspace = False,
-    sandbox: choices.Sandbox = None,
-    sandbox_min: choices.SandboxMin = None,
-    allow_net: choices.AllowNet = False,
-    allow_host: choices.AllowHost = None,
-    allow_read: choices.AllowRead = None,
-    kernel: choices.Kernel = None,
-    python: choices.Python = None,
-    env: choices.Env = None,
-    vision_model: choices.VisionModel = None,
-    fallback_model: choices.FallbackModel = None,
-    patience: choices.Patience = None,
-    otel: choices.Otel = False,
+    *,
+    chosen: Choices,
 ) -> int:
     """Talk with a model that works by writing Python.
 
     All messages share one kernel, one context and one record. What you type while it works is a note that it
     reads before its next reply; /help tells what else there is. Each line of a pipe is a message.
     """
-    chosen = Choices.of(locals())
     from codeact_kernel.cli.loop import in_loop
     from codeact_kernel.cli.screens import somebody_is_there
     from codeact_kernel.cli.streams import answers

@@ -1,4 +1,4 @@
-"""The options that several commands share, and what an agent is made of from them.
+"""What was chosen on the command line by the options that several commands share, and what an agent is made of from it.
 
 Comes in: what typer read from the command line. Goes out: the fields of an `Agent`, checked as far as only the
 command line can check them.
@@ -6,16 +6,17 @@ command line can check them.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
-import typer
-
+from codeact_kernel.cli import options
 from codeact_kernel.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,234 +24,43 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Model = Annotated[
-    str | None,
-    typer.Option(
-        metavar="M",
-        help="The model: a name that the endpoint knows, an alias of the settings, `local` (embedded, needs no "
-        "key), or `replay:FILE`. Else CODEACT_MODEL, else the settings.",
-    ),
-]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="The endpoint, any that speaks OpenAI's API. Else LLM_BASE_URL or OPENAI_BASE_URL, else OpenAI's.",
-    ),
-]
-Protocol = Annotated[
-    str | None,
-    typer.Option(
-        metavar="tags|tools|json",
-        help="How the model writes blocks: as tags in its text, as tool calls, or as JSON. Else the settings, "
-        "else tags.",
-    ),
-]
-Workspace = Annotated[
-    str, typer.Option(metavar="DIR", help="The folder in which blocks run, instead of the current one.")
-]
-RunDir = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR", help="Where the record goes, instead of a new folder in the workspace's .codeact/runs."
-    ),
-]
-MaxTurns = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=1, help="How many replies may be given. As all limits: sub-agents included."
-    ),
-]
-MaxTime = Annotated[
-    str | None, typer.Option(metavar="D", help="How long it may take: 90s, 10m, 2h, or a number of seconds.")
-]
-MaxTokens = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N", help="How many tokens it may use, prompts and replies together: 200k, 2M, or a number."
-    ),
-]
-MaxCost = Annotated[
-    float | None,
-    typer.Option(
-        metavar="USD", help="What it may cost, in US dollars; the settings have to say the model's prices."
-    ),
-]
-MaxMemory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="How much memory the kernel's processes may hold, 500MB or 4GB: past it they are ended. Else the "
-        "settings, else in a sandbox nine tenths of what there is.",
-    ),
-]
-Tools = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODULE_OR_FILE",
-        help="A Python module, or a .py file, whose public functions blocks can call; the name that an installed "
-        "package gives its tools; or `builtin`, or some of those: `builtin:files,search,commands,web`. May be given "
-        "more than once.",
-    ),
-]
-Mcp = Annotated[
-    str | None,
-    typer.Option(
-        "--mcp",
-        metavar="FILE",
-        help="A JSON file with `mcpServers`, whose tools blocks can call as mcp.SERVER.TOOL(…). A server is started "
-        "when one of its tools is first needed.",
-    ),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run",
-        help="Call no tool that writes: the blocks print what they would have called, and get None.",
-    ),
-]
-MaxCalls = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=0, help="How many calls of tools the blocks may make. Else the settings, else any."
-    ),
-]
-Kernel = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A Jupyter kernel, whose interpreter runs the blocks.")
-]
-Python = Annotated[
-    str | None,
-    typer.Option(metavar="PATH", help="A Python interpreter (with ipykernel) that runs the blocks."),
-]
-Env = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="A variable of this environment that blocks may see; keys and the like are hidden from them. May be "
-        "given more than once.",
-    ),
-]
-Sandbox = Annotated[
-    str | None,
-    typer.Option(
-        metavar="auto|none|limits|landlock|bwrap",
-        help="What blocks are walled in by: `auto` is the strongest that works here. One that is named and cannot be "
-        "had is an error. Else the settings, else auto.",
-    ),
-]
-SandboxMin = Annotated[
-    str | None,
-    typer.Option(metavar="MODE", help="What `--sandbox auto` must at least come to, or nothing runs."),
-]
-AllowNet = Annotated[bool, typer.Option("--allow-net", help="Let blocks use the network.")]
-AllowHost = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="H",
-        help="A host that blocks may reach over HTTP and HTTPS, while the rest of the network stays closed; "
-        "`*.example.org` means those below it. May be given more than once.",
-    ),
-]
-AllowRead = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="PATH",
-        help="A folder or file outside of the workspace that blocks may read. May be given more than once.",
-    ),
-]
-VisionModel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="M",
-        help="The model that blocks can ask about images and PDFs: a name or an alias. Else the alias `vision` of "
-        "the settings, else none.",
-    ),
-]
-
-FallbackModel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="M",
-        help="The model that answers while the first cannot be reached, limits the rate or refuses: a name or an "
-        "alias. Else the settings, else none.",
-    ),
-]
-Patience = Annotated[
-    str | None,
-    typer.Option(
-        metavar="D",
-        help="How long a model that does not answer is tried again, before the run stops, to be resumed: 5m, 2h. Else "
-        "the settings, else 5m.",
-    ),
-]
-
-Approve = Annotated[
-    str | None,
-    typer.Option(
-        metavar="auto|ask|deny-writes|rules",
-        help="What is asked before it happens: nothing; each block, and each call that changes something or uses the "
-        "network; nothing, and calls that change something are denied; or all that no rule of the settings allows. "
-        "Where nobody can be asked it is denied. Else the settings, else auto.",
-    ),
-]
-Otel = Annotated[
-    bool,
-    typer.Option(
-        "--otel",
-        help="Send traces over OpenTelemetry, to where the OTEL_* variables say; without "
-        "content, unless they ask for it.",
-    ),
-]
-TrustWorkspace = Annotated[
-    bool,
-    typer.Option(
-        "--trust-workspace",
-        help="Let the workspace's codeact.toml say everything this time: load tools, name models and see variables.",
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Choices:
     """What was chosen on the command line; None is what was not."""
 
-    model: str | None = None
-    base_url: str | None = None
-    protocol: str | None = None
-    workspace: str = "."
-    run_dir: str | None = None
-    tools: list[str] | None = None
-    kernel: str | None = None
-    python: str | None = None
-    env: list[str] | None = None
-    max_turns: int | None = None
-    max_time: str | None = None
-    max_tokens: str | None = None
-    max_cost: float | None = None
-    max_memory: str | None = None
-    vision_model: str | None = None
-    fallback_model: str | None = None
-    patience: str | None = None
-    mcp: str | None = None
-    dry_run: bool = False
-    max_calls: int | None = None
-    approve: str | None = None
-    trust_workspace: bool = False
-    sandbox: str | None = None
-    sandbox_min: str | None = None
-    allow_net: bool = False
-    allow_host: list[str] | None = None
-    allow_read: list[str] | None = None
-    otel: bool = False
+    model: options.Model = None
+    base_url: options.BaseUrl = None
+    protocol: options.Protocol = None
+    workspace: options.Workspace = "."
+    run_dir: options.RunDir = None
+    max_turns: options.MaxTurns = None
+    max_time: options.MaxTime = None
+    max_tokens: options.MaxTokens = None
+    max_cost: options.MaxCost = None
+    max_memory: options.MaxMemory = None
+    tools: options.Tools = None
+    mcp: options.Mcp = None
+    dry_run: options.DryRun = False
+    max_calls: options.MaxCalls = None
+    approve: options.Approve = None
+    trust_workspace: options.TrustWorkspace = False
+    sandbox: options.Sandbox = None
+    sandbox_min: options.SandboxMin = None
+    allow_net: options.AllowNet = False
+    allow_host: options.AllowHost = None
+    allow_read: options.AllowRead = None
+    kernel: options.Kernel = None
+    python: options.Python = None
+    env: options.Env = None
+    vision_model: options.VisionModel = None
+    fallback_model: options.FallbackModel = None
+    patience: options.Patience = None
+    otel: options.Otel = False
 
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
-        """Take what is chosen here from a command's options, all of them: none can be forgotten.
-
-        Args:
-            options: By name; others may be among them.
-        """
-        return cls(**{f.name: options[f.name] for f in fields(cls) if f.name in options})
+    def said(self) -> dict[str, Any]:
+        """What is not as it is where nothing is said, by name."""
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
 
     def agent_fields(self) -> dict[str, Any]:
         """The fields of an `Agent`, the settings among them, so that they are read once.
@@ -303,6 +113,42 @@ class Choices:
             "observers": [_tracing()] if self.otel else [],
             "person": Screen().person if somebody_is_there() else None,
         }
+
+
+def choosing(*left_out: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Gives a command the options of `Choices` in the place of its argument `chosen`.
+
+    Args:
+        *left_out: Options that it does not have; nor has it twice what is an argument of its own.
+    """
+
+    def made(command: Callable[..., int]) -> Callable[..., int]:
+        own = inspect.signature(command, eval_str=True).parameters
+        types = get_type_hints(Choices, include_extras=True)
+        shared = [
+            inspect.Parameter(
+                f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name]
+            )
+            for f in fields(Choices)
+            if f.name not in own and f.name not in left_out
+        ]
+        names = {parameter.name for parameter in shared}
+
+        @functools.wraps(command)
+        def taking(**given: Any) -> int:
+            chosen = Choices(**{name: given.pop(name) for name in names})
+            return command(**given, chosen=chosen)
+
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for mine in own.values()
+            for parameter in (shared if mine.name == "chosen" else [mine])
+        ]
+        taking.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+        taking.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return taking
+
+    return made
 
 
 def _tracing() -> Observer:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from codeact_kernel.cli import choices
-from codeact_kernel.cli.choices import Choices
+from codeact_kernel.cli.choices import Choices, choosing
 from codeact_kernel.cli.streams import complain, is_terminal
 from codeact_kernel.errors import ConfigError
 
@@ -42,27 +41,19 @@ Token = Annotated[
         f"{TOKEN}.",
     ),
 ]
+_OF_A_MODEL = (
+    *("model", "base_url", "protocol", "vision_model", "fallback_model", "patience"),
+    *("run_dir", "max_turns", "max_time", "max_tokens", "max_cost", "otel"),
+)
+"""The options of who has a model and makes runs."""
 
 
+@choosing(*_OF_A_MODEL)
 def mcp(
+    *,
     http: Http = None,
     token: Token = None,
-    workspace: choices.Workspace = ".",
-    max_memory: choices.MaxMemory = None,
-    tools: choices.Tools = None,
-    mcp: choices.Mcp = None,
-    dry_run: choices.DryRun = False,
-    max_calls: choices.MaxCalls = None,
-    approve: choices.Approve = None,
-    trust_workspace: choices.TrustWorkspace = False,
-    sandbox: choices.Sandbox = None,
-    sandbox_min: choices.SandboxMin = None,
-    allow_net: choices.AllowNet = False,
-    allow_host: choices.AllowHost = None,
-    allow_read: choices.AllowRead = None,
-    kernel: choices.Kernel = None,
-    python: choices.Python = None,
-    env: choices.Env = None,
+    chosen: Choices,
 ) -> int:
     """Serve a live Python namespace to another agent, over MCP.
 
@@ -70,7 +61,6 @@ def mcp(
     restart and save_notebook. Blocks run side by side, and only what they print or display comes back. The kernel ends
     with the client.
     """
-    chosen = Choices.of(locals())
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError('this needs the extra: pip install "codeact-kernel[mcp]"')
     from codeact_kernel.cli.loop import in_loop

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codeact_kernel.cli import choices
-from codeact_kernel.cli.choices import Choices
+from codeact_kernel.cli.choices import Choices, choosing
 from codeact_kernel.cli.run import Json
 
 if TYPE_CHECKING:
@@ -46,39 +45,16 @@ FromNotebook = Annotated[
 _QUESTION = "A resume does what the record says. Do you trust it? [y/N] "
 
 
+@choosing("run_dir")
 def resume(
     run: RunPlace,
     task: Further = None,
-    max_turns: choices.MaxTurns = None,
-    max_time: choices.MaxTime = None,
-    max_tokens: choices.MaxTokens = None,
-    max_cost: choices.MaxCost = None,
+    *,
+    chosen: Choices,
+    workspace: Workspace = None,
     from_notebook: FromNotebook = False,
     trust_record: TrustRecord = False,
     json: Json = False,
-    model: choices.Model = None,
-    base_url: choices.BaseUrl = None,
-    protocol: choices.Protocol = None,
-    workspace: Workspace = None,
-    max_memory: choices.MaxMemory = None,
-    tools: choices.Tools = None,
-    mcp: choices.Mcp = None,
-    dry_run: choices.DryRun = False,
-    max_calls: choices.MaxCalls = None,
-    approve: choices.Approve = None,
-    trust_workspace: choices.TrustWorkspace = False,
-    sandbox: choices.Sandbox = None,
-    sandbox_min: choices.SandboxMin = None,
-    allow_net: choices.AllowNet = False,
-    allow_host: choices.AllowHost = None,
-    allow_read: choices.AllowRead = None,
-    kernel: choices.Kernel = None,
-    python: choices.Python = None,
-    env: choices.Env = None,
-    vision_model: choices.VisionModel = None,
-    fallback_model: choices.FallbackModel = None,
-    patience: choices.Patience = None,
-    otel: choices.Otel = False,
 ) -> int:
     """Go on with a run, whatever has stopped it: a limit, Ctrl-C, an endpoint that failed, a crash, a power cut.
 
@@ -86,7 +62,7 @@ def resume(
     What ran when it stopped is not run again: the model is told what is known of it, and decides. Limits count what the
     run has used before. Exit codes are those of `codeact run`.
     """
-    given = {name: value for name, value in locals().items() if value not in (None, False)}
+    given = chosen.said() | ({} if workspace is None else {"workspace": workspace})
     past = _open(run, trusted=trust_record, from_notebook=from_notebook)
     try:
         return _work(past, task, _chosen(past, given), given, json)
@@ -143,8 +119,7 @@ def _chosen(past: Past, given: Mapping[str, Any]) -> Choices:
         allow_host=had.get("allow_hosts"),
         allow_read=had.get("allow_read"),
     )
-    ours = {name: value for name, value in given.items() if name in Choices.__dataclass_fields__}
-    return replace(before, **ours)
+    return replace(before, **given)
 
 
 def _text(value: float | None) -> str | None:

@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codeact_kernel.cli import choices
-from codeact_kernel.cli.choices import Choices
+from codeact_kernel.cli.choices import Choices, choosing
 from codeact_kernel.errors import ConfigError
 
 TaskText = Annotated[
@@ -44,40 +43,15 @@ Until = Annotated[
 ]
 
 
+@choosing()
 def run(
     task: TaskText = None,
-    model: choices.Model = None,
-    base_url: choices.BaseUrl = None,
-    protocol: choices.Protocol = None,
-    workspace: choices.Workspace = ".",
-    run_dir: choices.RunDir = None,
-    json: Json = False,
-    show_prompt: ShowPrompt = False,
+    *,
+    chosen: Choices,
     goal: Goal = False,
     until: Until = None,
-    max_turns: choices.MaxTurns = None,
-    max_time: choices.MaxTime = None,
-    max_tokens: choices.MaxTokens = None,
-    max_cost: choices.MaxCost = None,
-    max_memory: choices.MaxMemory = None,
-    tools: choices.Tools = None,
-    mcp: choices.Mcp = None,
-    dry_run: choices.DryRun = False,
-    max_calls: choices.MaxCalls = None,
-    approve: choices.Approve = None,
-    trust_workspace: choices.TrustWorkspace = False,
-    sandbox: choices.Sandbox = None,
-    sandbox_min: choices.SandboxMin = None,
-    allow_net: choices.AllowNet = False,
-    allow_host: choices.AllowHost = None,
-    allow_read: choices.AllowRead = None,
-    kernel: choices.Kernel = None,
-    python: choices.Python = None,
-    env: choices.Env = None,
-    vision_model: choices.VisionModel = None,
-    fallback_model: choices.FallbackModel = None,
-    patience: choices.Patience = None,
-    otel: choices.Otel = False,
+    json: Json = False,
+    show_prompt: ShowPrompt = False,
 ) -> int:
     """Let a model work on a task by writing Python.
 
@@ -85,7 +59,6 @@ def run(
     twice, it stops the run. The exit code is 0 for an answer, 1 if the model, the kernel or a file failed, 2 if the
     command line, the environment or the settings are wrong, 3 at a limit, 130 if you stopped it.
     """
-    chosen = Choices.of(locals())
     if show_prompt:
         return _show_prompt(chosen)
     if until is not None and not until.strip():

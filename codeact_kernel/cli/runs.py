@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codeact_kernel.cli import choices
+from codeact_kernel.cli import options
+from codeact_kernel.cli.choices import read_duration
 from codeact_kernel.cli.helping import example
 from codeact_kernel.cli.streams import clean
 from codeact_kernel.errors import ConfigError
@@ -37,7 +38,7 @@ _TASK = 48
 
 
 @runs.callback(invoke_without_command=True)
-def listed(context: typer.Context, workspace: choices.Workspace = ".", json: Json = False) -> None:
+def listed(context: typer.Context, workspace: options.Workspace = ".", json: Json = False) -> None:
     """List the runs of a workspace, the latest first: when, state, turns, tokens, cost, size, folder, task.
 
     A run is answered, or stopped (limit, cancelled, failed), or running, with its process; crashed is one whose process
@@ -52,7 +53,7 @@ def listed(context: typer.Context, workspace: choices.Workspace = ".", json: Jso
 
 
 @runs.command("prune", epilog=example("codeact runs prune --older-than 30d --keep 20"))
-def prune(older_than: OlderThan, workspace: choices.Workspace = ".", keep: Keep = 0, yes: Yes = False) -> int:
+def prune(older_than: OlderThan, workspace: options.Workspace = ".", keep: Keep = 0, yes: Yes = False) -> int:
     """Remove old runs, and what processes have left that are gone: half-written files, temporary folders.
 
     Runs that a process works on stay. It shows what would go, and asks.
@@ -96,7 +97,7 @@ def _age(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([dw])", text.strip())
     if match:
         return float(match[1]) * _UNITS[match[2]]
-    return choices.read_duration("--older-than", text) or 0.0
+    return read_duration("--older-than", text) or 0.0
 
 
 def _fields(run: KnownRun) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codeact_kernel.cli import choices
+from codeact_kernel.cli import options
 from codeact_kernel.cli.screens import REFRESH
 from codeact_kernel.cli.streams import is_terminal
 
@@ -41,7 +41,7 @@ Once = Annotated[
 ]
 
 
-def watch(run: RunPlace = None, workspace: choices.Workspace = ".", once: Once = False) -> int:
+def watch(run: RunPlace = None, workspace: options.Workspace = ".", once: Once = False) -> int:
     """Watch a run: its agents, what each of them does, what it has used, how full its context is.
 
     It reads what the run writes down, and disturbs nothing: leave with q or Ctrl-C, and come back. It ends by itself
