@@ -75,6 +75,8 @@ class Turn:
     """Its place in its run, from 0."""
     notes: list[NoteReceived] = field(default_factory=list)
     """Notes that came in while this turn was the last one."""
+    compactions: list[Knowledge] = field(default_factory=list)
+    """What the context was replaced by while this turn was the last one."""
     draft: Reply | None = None
     """What had come of the reply with its latest block; None once it is whole."""
     reply: Reply | None = None
@@ -265,6 +267,8 @@ class Transcript:
             self.usage += entry.usage
             if self.runs and self.runs[-1].turns:
                 self.runs[-1].turns[-1].reply, self.runs[-1].turns[-1].draft = entry, None
+        elif isinstance(entry, Knowledge) and self.runs and self.runs[-1].turns:
+            self.runs[-1].turns[-1].compactions.append(entry)
 
 
 def _is_settled(turn: Turn) -> bool:

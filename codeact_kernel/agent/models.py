@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from codeact_kernel.agent.discretion import DiscreetModel
 from codeact_kernel.agent.fallback import PATIENCE, FallbackModel
 from codeact_kernel.agent.limiting import patience_of
-from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.agent.spending import SpendingModel
 from codeact_kernel.events import Event, ModelRetry
 from codeact_kernel.masking import Mask, url_password
@@ -28,6 +27,7 @@ from codeact_kernel.model import (
 )
 from codeact_kernel.policy import Budget
 from codeact_kernel.protocols import Model
+from codeact_kernel.record import AGENTS, slug
 
 if TYPE_CHECKING:
     from codeact_kernel.agent.config import Settings

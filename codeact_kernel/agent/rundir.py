@@ -6,18 +6,13 @@ Comes in: the workspace and the task. Goes out: a new folder, `.codeact/runs/<ti
 from __future__ import annotations
 
 import os
-import re
 import time
-import unicodedata
 from contextlib import suppress
 from pathlib import Path
 
 from codeact_kernel.errors import ConfigError
+from codeact_kernel.record import AGENTS, slug
 from codeact_kernel.runfiles import Folder, write_all
-
-_SLUG = 40
-AGENTS = "agents"
-"""The folder of a run in which the records of its sub-agents are."""
 
 
 def make_runs(workspace: Path) -> None:
@@ -96,20 +91,6 @@ def _unused(folder: Folder) -> Folder:
         return folder
     folder.close()
     raise ConfigError(f"{folder.path} holds a run already; give another --run-dir")
-
-
-def slug(text: str) -> str:
-    """Make a short, plain name of a text.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        Lower-case letters, digits and dashes, at most 40; "run" where nothing is left.
-    """
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    words = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
-    return words[:_SLUG].rstrip("-") or "run"
 
 
 def _ignore(workspace: Path) -> None:

@@ -18,11 +18,11 @@ from codeact_kernel.agent.digest import Digest
 from codeact_kernel.agent.kin import Kin, NoPlace
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.parcels import CannotSeed, Parcels, Seeds
-from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.blocks import AgentBlock, ClearOutput, CodeBlock, Job, Outcome, StreamOutput
 from codeact_kernel.errors import CodeactError, ToolError
 from codeact_kernel.kernels import KernelRunner
 from codeact_kernel.protocols import LAST, Model, TreeObserver, Watcher
+from codeact_kernel.record import AGENTS, slug
 from codeact_kernel.tools import Tool, Toolset
 
 if TYPE_CHECKING:

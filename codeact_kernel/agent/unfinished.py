@@ -10,11 +10,10 @@ from pathlib import Path
 
 from codeact_kernel.agent.recording import JOURNAL, NOTEBOOK
 from codeact_kernel.agent.remains import Remains
-from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.blocks import AgentBlock, BlockResult, Outcome
 from codeact_kernel.errors import RecordError
 from codeact_kernel.messages import Usage
-from codeact_kernel.record import read_journal
+from codeact_kernel.record import AGENTS, read_journal, slug
 from codeact_kernel.transcript import BlockRecord, Transcript
 
 _ARGUMENTS = 300

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from codeact_kernel.agent.recording import JOURNAL
-from codeact_kernel.agent.rundir import AGENTS, slug
 from codeact_kernel.agent.runlock import holder
 from codeact_kernel.blocks import AgentBlock, ClearOutput, Output
 from codeact_kernel.controls import shown
@@ -40,7 +39,7 @@ from codeact_kernel.events import (
     WakeUpSet,
 )
 from codeact_kernel.messages import Usage
-from codeact_kernel.record import JournalFollower
+from codeact_kernel.record import AGENTS, JournalFollower, slug
 from codeact_kernel.supervisor import LiveBlock
 from codeact_kernel.supervisor.output import as_text
 

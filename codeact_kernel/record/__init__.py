@@ -5,8 +5,10 @@ Comes in: events and the transcript. Goes out: the notebook and the journal.
 
 from __future__ import annotations
 
+from codeact_kernel.record.cells import SCHEMA
 from codeact_kernel.record.journal import Journal, write_journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
+from codeact_kernel.record.places import AGENTS, slug
 from codeact_kernel.record.reading import JournalFollower, JournalRead, read_journal
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
 from codeact_kernel.record.recorder import Recorder, snapshot
@@ -16,6 +18,8 @@ from codeact_kernel.record.trust import is_ours
 from codeact_kernel.record.writing import NotebookFile, write_notebook
 
 __all__ = [
+    "AGENTS",
+    "SCHEMA",
     "SUMMARY",
     "Journal",
     "JournalFollower",
@@ -31,6 +35,7 @@ __all__ = [
     "notebook_text",
     "read_journal",
     "read_notebook",
+    "slug",
     "snapshot",
     "to_notebook",
     "write_journal",

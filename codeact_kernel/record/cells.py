@@ -1,8 +1,8 @@
 """One run as the cells of a notebook.
 
 Comes in: a run of the transcript. Goes out: its cells as nbformat 4.5 has them: the task as a heading, prose
-as markdown, one code cell a block with its outputs and times, and at the end the answer with a line of
-summary.
+as markdown, one code cell a block with its outputs and times, notes and compactions, and at the end the answer
+with a line of summary.
 
 Everything of ours in a cell's metadata stands under the key `codeact`; what differs between two recordings of
 the same run stands in its `volatile`, so that a diff can leave it out. Nothing marks a cell as trusted: whether
@@ -24,6 +24,7 @@ from typing import Any
 from codeact_kernel.blocks import AgentBlock, Block, CodeBlock, Part, Prose, format_duration
 from codeact_kernel.events import RunEnded, RunStarted
 from codeact_kernel.messages import Usage
+from codeact_kernel.record.asides import beyond, compaction, note
 from codeact_kernel.record.clean import clean, clean_text
 from codeact_kernel.record.outputs import CellOutput, cap_streams
 from codeact_kernel.record.prose import inert
@@ -106,14 +107,29 @@ class RunCells:
                     )
             elif isinstance(part, CodeBlock | AgentBlock):
                 record = ran.get(at)
-                cells.append(self._block(turn, record) if record else self._refused(turn, part, at))
+                cells += self._block(turn, record) if record else [self._refused(turn, part, at)]
         shown = {id(record) for record in ran.values()}
-        cells += [self._block(turn, record) for record in turn.blocks if id(record) not in shown]
+        for record in turn.blocks:
+            if id(record) not in shown:
+                cells += self._block(turn, record)
         if cells and turn.reply:
             cells[0]["metadata"]["codeact"].setdefault("volatile", {})["usage"] = usage_json(turn.reply.usage)
+        notes, known = map(note, turn.notes), map(compaction, turn.compactions)
+        cells += [self._cell("markdown", text, "note", turn, f"note {at}") for at, text in enumerate(notes)]
+        cells += [
+            self._cell("markdown", text, "compaction", turn, f"compaction {at}")
+            for at, text in enumerate(known)
+        ]
         return cells
 
-    def _block(self, turn: Turn, record: BlockRecord) -> Cell:
+    def _block(self, turn: Turn, record: BlockRecord) -> list[Cell]:
+        """A block's cell, and where there is more of it than the cell shows, one that leads there."""
+        cell, more = self._block_cell(turn, record), beyond(record)
+        if not more:
+            return [cell]
+        return [cell, self._cell("markdown", more, "beyond", turn, f"{record.id} beyond")]
+
+    def _block_cell(self, turn: Turn, record: BlockRecord) -> Cell:
         outputs, left_out = cap_streams(self._outputs[id(record)], self._limit)
         result = record.result
         status = result.status if result else "waiting" if record.started is None else "running"
@@ -175,6 +191,22 @@ class RunCells:
             "metadata": {"codeact": about},
             "source": clean_text(source),
         }
+
+
+def summary_cell(source: str) -> Cell:
+    """The cell at the top of a notebook.
+
+    Args:
+        source: What it tells.
+    """
+    about = {"schema": SCHEMA, "kind": "summary"}
+    name = ("", "", "summary")
+    return {
+        "id": _cell_id(name, 1),
+        "cell_type": "markdown",
+        "metadata": {"codeact": about},
+        "source": source,
+    }
 
 
 def blocks_of(run: RunRecord) -> list[BlockRecord]:

@@ -17,10 +17,19 @@ from typing import Any
 
 from codeact_kernel.errors import RecordError
 from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Task, to_json
-from codeact_kernel.record.cells import SCHEMA, CellName, Placed, RunCells, blocks_of, usage_json
+from codeact_kernel.record.cells import (
+    SCHEMA,
+    CellName,
+    Placed,
+    RunCells,
+    blocks_of,
+    summary_cell,
+    usage_json,
+)
 from codeact_kernel.record.clean import clean
 from codeact_kernel.record.layout import in_lines, laid_out
 from codeact_kernel.record.outputs import fold_outputs
+from codeact_kernel.record.overview import Overview
 from codeact_kernel.runfiles import open_plain
 from codeact_kernel.transcript import RunRecord, Settled, Transcript
 
@@ -54,18 +63,25 @@ def to_notebook(transcript: Transcript, settings: NotebookSettings | None = None
     return {**frame, "cells": cells}
 
 
-def framed(transcript: Transcript, settings: NotebookSettings | None = None) -> tuple[Notebook, Lists]:
+def framed(
+    transcript: Transcript, settings: NotebookSettings | None = None, before: Overview | None = None
+) -> tuple[Notebook, Lists]:
     """Write a transcript as a notebook whose long lists stand beside it.
 
     Args:
         transcript: As for `to_notebook`.
         settings: As for `to_notebook`.
+        before: Counts what was taken out of the transcript.
 
     Returns:
         The notebook without its cells and without what of `codeact` is in `LISTS`; and those, each with what it holds
         of each place, in order.
     """
     cells = [placed for cells in _runs(transcript.runs, settings) for placed in cells.all()]
+    overview = before.copy() if before else Overview.of(transcript)
+    overview.add(transcript.runs)
+    if overview.replies or any(run.end for run in transcript.runs):
+        cells.insert(1, ((0, -0.5), [summary_cell(overview.markdown(transcript))]))
     frame = {"nbformat": 4, "nbformat_minor": 5, "metadata": _metadata(transcript)}
     return frame, {"cells": cells, **_about_entries(transcript.entries, transcript.taken, transcript.runs)}
 
@@ -185,7 +201,8 @@ def _about_entries(entries: Sequence[Entry], first: int, runs: Sequence[RunRecor
 def _reply(reply: Reply) -> dict[str, Any]:
     """A raw reply, as a replay of the model gives it again."""
     calls = [asdict(call) for call in reply.calls]
-    return dict(clean({"text": reply.text, "finish": "stop", "calls": calls}))
+    volatile = {"started": reply.started, "ended": reply.ended, "usage": usage_json(reply.usage)}
+    return dict(clean({"text": reply.text, "finish": "stop", "calls": calls, "volatile": volatile}))
 
 
 def _context(entry: Entry) -> dict[str, Any]:

@@ -103,6 +103,8 @@ class _Rebuilt:
         self._turn = self._before = 0
         """The turn that is read, and the last one of the run before."""
         self._said = ""
+        self._used = Usage()
+        """What the replies so far have used."""
 
     def events(self) -> Iterator[Event]:
         replies = iter(self._about["replies"])
@@ -116,7 +118,7 @@ class _Rebuilt:
                 yield self._start(next(tasks), entry["text"])
             yield Appended(self._turn, decode(Entry, dict(entry)))
         yield from self._end()
-        yield ModelUsed(self._about.get("model", ""), Usage(**self._about["usage"]))
+        yield ModelUsed(self._about.get("model", ""), Usage(**self._about["usage"]) - self._used)
         if audit := self._about.get("audit"):
             yield Audited(int(audit["lines"]), str(audit["head"]))
 
@@ -149,11 +151,15 @@ class _Rebuilt:
         calls = tuple(ToolCall(**call) for call in said["calls"])
         ids = (about["id"] for _, about in blocks)
         job_ids = tuple(next(ids, None) for _ in calls)
-        yield TurnStarted(turn, min(times, default=0.0))
+        volatile = said.get("volatile", {})
+        used, began = Usage(**volatile.get("usage", {})), volatile.get("started", 0.0)
+        self._used += used
+        yield TurnStarted(turn, began or min(times, default=0.0))
         for note in self._about["notes"]:
             if (note["run_id"], note["turn"]) == (self._run, turn):
                 yield NoteReceived(note["from"], note["text"])
-        yield Appended(turn, Reply(turn, said["text"], self._parse(said["text"], calls), (), calls, job_ids))
+        parts, ended = self._parse(said["text"], calls), volatile.get("ended", 0.0)
+        yield Appended(turn, Reply(turn, said["text"], parts, (), calls, job_ids, used, began, ended))
         for cell, about in blocks:
             yield from _block(turn, cell, about)
 

@@ -191,6 +191,7 @@ def snapshot(transcript: Transcript) -> Transcript:
                 replace(
                     turn,
                     notes=list(turn.notes),
+                    compactions=list(turn.compactions),
                     blocks=[replace(record, outputs=record.outputs.copy()) for record in turn.blocks],
                 )
                 for turn in run.turns

@@ -13,6 +13,7 @@ from pathlib import Path
 from codeact_kernel.record.layout import laid_out
 from codeact_kernel.record.notebook import LISTS, Lists, Notebook, NotebookSettings, framed, settled_lists
 from codeact_kernel.record.older import Older
+from codeact_kernel.record.overview import Overview
 from codeact_kernel.record.trust import KEY, signature
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.signing import Signer
@@ -41,6 +42,8 @@ class NotebookFile:
         self._folder = folder
         self._signer = signer
         self._older: Older | None = None
+        self._overview: Overview | None = None
+        """Counts all that was taken out of the transcript."""
         self._waiting: list[Settled] = []
         """What was taken out of the transcript and could not be written yet."""
 
@@ -54,9 +57,11 @@ class NotebookFile:
         Returns:
             Why it could not be written, or None. The old version is then still there.
         """
-        frame, live = framed(transcript, self._settings)
         if settled is not None:
+            self._overview = self._overview or Overview.of(transcript)
+            self._overview.add(settled.runs)
             self._waiting.append(settled)
+        frame, live = framed(transcript, self._settings, self._overview)
         try:
             place = self._folder or Folder.make(self.path.parent)
             try:

@@ -8,7 +8,6 @@ import termios
 import pytest
 
 from codeact_kernel.agent import WatchedRun
-from codeact_kernel.agent.rundir import slug
 from codeact_kernel.blocks import AgentBlock, CodeBlock, StreamOutput
 from codeact_kernel.cli.console import TerminalConsole
 from codeact_kernel.cli.watched import told_run
@@ -25,6 +24,7 @@ from codeact_kernel.events import (
     to_json,
 )
 from codeact_kernel.messages import Usage
+from codeact_kernel.record import slug
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\n\x9b2Jevil\u202e"
 NOW = 160.0

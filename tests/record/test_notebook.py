@@ -4,16 +4,15 @@ import json
 import re
 import time
 import warnings
+from dataclasses import asdict
 
-import nbformat
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stories import DL, REFUSED, T0, opened, ran, story, streams_of_events, told, valid
 
 from codeact_kernel.blocks import (
-    AgentBlock,
     BlockResult,
-    Cancel,
     ClearOutput,
     CodeBlock,
     DisplayOutput,
@@ -29,12 +28,10 @@ from codeact_kernel.events import (
     BlockOutput,
     BlockQueued,
     BlockStarted,
-    Heartbeat,
     Knowledge,
     NoteReceived,
     Observation,
     Reply,
-    ReplyDelta,
     Report,
     RunEnded,
     RunStarted,
@@ -42,104 +39,13 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.messages import ToolCall, Usage
-from codeact_kernel.record import NotebookSettings, notebook_text, to_notebook
-from codeact_kernel.record.layout import safe_json
+from codeact_kernel.record import notebook_text, to_notebook
 from codeact_kernel.transcript import Transcript
-
-T0 = 1_767_268_800.0
-DL = CodeBlock("print('page 1')\n42", id="dl", timeout=60.0, after=())
-SCOUT = AgentBlock("Read every page.\nReturn a list.", id="scout", namespace=("urls",))
-REFUSED = CodeBlock("os.abort()")
-
-
-def valid(transcript, **kept):
-    """The notebook, after checking that it is valid, now and when it is read again."""
-    notebook = to_notebook(transcript, NotebookSettings(**kept))
-    nbformat.validate(nbformat.from_dict(notebook))
-    text = notebook_text(notebook)
-    assert text == safe_json(nbformat.writes(nbformat.from_dict(notebook))) + "\n"
-    again = nbformat.reads(text, as_version=4)
-    nbformat.validate(again)
-    ids = [cell["id"] for cell in again.cells]
-    assert len(set(ids)) == len(ids)
-    return again
-
-
-def told(*events):
-    transcript = Transcript()
-    for event in events:
-        transcript.apply(event)
-    return transcript
-
-
-def opened(*events):
-    """A run with one turn, and what happened in it."""
-    return told(RunStarted("run-1", "Do it", "m", "system", T0), TurnStarted(1, T0), *events)
-
-
-def ran(block, *outputs, name="dl", status="ok"):
-    """The events of one block."""
-    return [
-        BlockQueued(1, name, block, T0),
-        BlockStarted(name, "main", T0 + 1),
-        *(BlockOutput(name, output) for output in outputs),
-        BlockFinished(BlockResult(name, block, Outcome(status, execution_count=7), (), T0, T0 + 1, T0 + 3.5)),
-    ]
 
 
 def outputs_of(*outputs, **kept):
     """The outputs of a cell whose block put these out."""
     return valid(opened(*ran(DL, *outputs)), **kept).cells[1].outputs
-
-
-def story():
-    """A run with everything in it, in the order in which a loop tells it."""
-    reply = Reply(
-        1,
-        "I will look.\n<run_code>…",
-        (Prose("I will "), Prose("look."), DL, REFUSED, Prose("And ask."), SCOUT, Cancel("old")),
-        calls=(ToolCall("c1", "run_code", "{}"),),
-        usage=Usage(100, 50, 20, 1, 0.01),
-        started=T0 + 1,
-        ended=T0 + 5,
-    )
-    return [
-        RunStarted(
-            "20260101-120000-pages", "Which pages changed?", "gpt", "You act.", T0, "Python 3.11.7, x"
-        ),
-        Appended(0, Task("Which pages changed?")),
-        TurnStarted(1, T0 + 1),
-        ReplyDelta(1, "I will"),
-        BlockQueued(1, "dl", DL, T0 + 2),
-        BlockStarted("dl", "main", T0 + 2.5),
-        BlockOutput("dl", StreamOutput("stdout", "page 1\n")),
-        BlockQueued(1, "scout", SCOUT, T0 + 3),
-        Appended(1, reply),
-        Heartbeat("dl", "page 1\n", 5.0),
-        BlockOutput("dl", DisplayOutput({"image/png": "iVBORw0=", "text/plain": "<Figure>"}, display_id="p")),
-        BlockOutput("dl", StreamOutput("stderr", "careful\n")),
-        BlockOutput("dl", DisplayOutput({"text/plain": "<Figure 2>"}, display_id="p", update=True)),
-        BlockOutput("dl", ResultOutput({"text/plain": "42"}, execution_count=3)),
-        BlockFinished(
-            BlockResult(
-                "dl", DL, Outcome("ok", None, ("waited for x",), "main", 3), (), T0 + 2, T0 + 2.5, T0 + 9
-            )
-        ),
-        BlockOutput("dl", StreamOutput("stdout", "late\n"), late=True),
-        NoteReceived("user", "skip page 7"),
-        BlockStarted("scout", "agent", T0 + 4),
-        BlockFinished(
-            BlockResult(
-                "scout", SCOUT, Outcome("cancelled", "cancelled: by the user"), (), T0 + 3, T0 + 4, T0 + 9
-            )
-        ),
-        Appended(
-            1, Observation((Report("run_code_result", "page 1\n42", "dl"), Report("note", "skip page 7")))
-        ),
-        TurnStarted(2, T0 + 10),
-        Appended(2, Reply(2, "Page 3.", (Prose("Page 3."),), usage=Usage(200, 0, 5, 1, 0.02))),
-        RunEnded("answered", "Page 3.", Usage(300, 50, 25, 2, 0.03), 2, T0 + 200),
-    ]
 
 
 def test_the_notebook_is_valid_after_every_single_event():
@@ -154,26 +60,31 @@ def test_a_run_reads_from_its_task_to_its_answer():
     cells = valid(told(*story())).cells
     assert [(cell.cell_type, cell.metadata.codeact.kind) for cell in cells] == [
         ("markdown", "task"),
+        ("markdown", "summary"),
         ("markdown", "prose"),
         ("code", "run_code"),
         ("raw", "run_code"),
         ("markdown", "prose"),
         ("code", "run_agent"),
+        ("markdown", "beyond"),
+        ("markdown", "note"),
         ("markdown", "answer"),
     ]
-    assert [cell.source for cell in cells] == [
+    assert [cell.source for cell in cells if cell.metadata.codeact.kind != "summary"] == [
         "# Which pages changed?",
         "I will look.",
         "print('page 1')\n42",
         "os.abort()",
         "And ask.",
         "# run_agent scout\n# Read every page.\n# Return a list.",
+        "The sub-agent's own record: [agents/scout/run.ipynb](agents/scout/run.ipynb)",
+        "> **A note from user:** skip page 7",
         "## Answer\n\nPage 3.\n\n---\n\n*Answered after 2 turns, 3m20s; 300 tokens in, 25 out, $0.0300.*",
     ]
 
 
 def test_the_cell_of_a_block_has_jupyters_own_outputs():
-    cell = valid(told(*story())).cells[2]
+    cell = valid(told(*story())).cells[3]
     assert cell.execution_count == 3
     assert cell.outputs == [
         {"output_type": "stream", "name": "stdout", "text": "page 1\n"},
@@ -186,7 +97,7 @@ def test_the_cell_of_a_block_has_jupyters_own_outputs():
 
 def test_the_metadata_of_a_block_tells_all_that_the_cell_does_not_show():
     cells = valid(told(*story())).cells
-    assert cells[2].metadata == {
+    assert cells[3].metadata == {
         "codeact": {
             "schema": 1,
             "run": "20260101-120000-pages",
@@ -208,12 +119,12 @@ def test_the_metadata_of_a_block_tells_all_that_the_cell_does_not_show():
             "iopub.status.idle": "2026-01-01T12:00:09.000000Z",
         },
     }
-    scout = cells[5].metadata
+    scout = cells[6].metadata
     assert scout.codeact.status == "cancelled"
     assert scout.codeact.error == "cancelled: by the user"
     assert scout.codeact.attributes.task == "Read every page.\nReturn a list."
     assert scout.tags == ["skip-execution"]
-    assert cells[1].metadata.codeact.volatile.usage.input_tokens == 100
+    assert cells[2].metadata.codeact.volatile.usage.input_tokens == 100
 
 
 def test_the_notebook_itself_tells_of_the_run_and_holds_the_raw_replies():
@@ -240,8 +151,14 @@ def test_the_notebook_itself_tells_of_the_run_and_holds_the_raw_replies():
             "text": "I will look.\n<run_code>…",
             "finish": "stop",
             "calls": [{"id": "c1", "name": "run_code", "arguments": "{}"}],
+            "volatile": {"started": T0 + 1, "ended": T0 + 5, "usage": asdict(Usage(100, 50, 20, 1, 0.01))},
         },
-        {"text": "Page 3.", "finish": "stop", "calls": []},
+        {
+            "text": "Page 3.",
+            "finish": "stop",
+            "calls": [],
+            "volatile": {"started": 0.0, "ended": 0.0, "usage": asdict(Usage(200, 0, 5, 1, 0.02))},
+        },
     ]
     assert about.notes == [
         {"run_id": "20260101-120000-pages", "turn": 1, "from": "user", "text": "skip page 7"}
@@ -278,7 +195,7 @@ def test_cell_ids_stay_the_same_while_the_run_goes_on():
     first = valid(told(*story()))
     assert [cell.id for cell in first.cells] == [cell.id for cell in valid(told(*story())).cells]
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", cell.id) for cell in first.cells)
-    assert first.cells[2].id.startswith("20260101-120000-pages-1-dl-")
+    assert first.cells[3].id.startswith("20260101-120000-pages-1-dl-")
 
 
 @pytest.mark.parametrize("name", ["dl#2", "ä.ö:ü", "x" * 300, "\ud800", "../..", "-"])
@@ -328,7 +245,7 @@ def test_prose_that_is_not_the_answer_stays_beside_it():
         Appended(1, Reply(1, "x", (Prose("Thinking."), DL, Prose("Done.")))),
         RunEnded("answered", "Done.", Usage(), 1, T0),
     )
-    assert [cell.source.split("\n")[0] for cell in valid(transcript).cells[1:]] == [
+    assert [cell.source.split("\n")[0] for cell in valid(transcript).cells[2:]] == [
         "Thinking.",
         "print('page 1')",
         "## Answer",
@@ -351,7 +268,7 @@ def test_a_block_that_a_hook_has_changed_stands_where_its_reply_has_it_as_it_ran
     transcript = opened(
         *ran(changed), Appended(1, Reply(1, "x", (CodeBlock("print(1)"), Prose("And then?"))))
     )
-    assert [cell.source for cell in valid(transcript).cells[1:]] == ["print(2)", "And then?"]
+    assert [cell.source for cell in valid(transcript).cells[2:]] == ["print(2)", "And then?"]
 
 
 def test_two_blocks_that_read_the_same_have_a_cell_each():
@@ -361,7 +278,7 @@ def test_two_blocks_that_read_the_same_have_a_cell_each():
         *ran(same, StreamOutput("stdout", "b"), name="b2"),
         Appended(1, Reply(1, "x", (same, REFUSED, same))),
     )
-    cells = valid(transcript).cells[1:]
+    cells = valid(transcript).cells[2:]
     assert [cell.cell_type for cell in cells] == ["code", "raw", "code"]
     assert [cells[at].outputs[0].text for at in (0, 2)] == ["a", "b"]
 
@@ -553,80 +470,7 @@ def test_a_notebook_of_three_hundred_blocks_is_written_in_seconds():
     before = time.process_time()
     text = notebook_text(to_notebook(transcript))
     assert time.process_time() - before < 3.0
-    assert len(json.loads(text)["cells"]) == 601
-
-
-names = st.text(max_size=4) | st.sampled_from(["dl", "dl#2", "b1", "prose 0", "task"])
-texts = (
-    st.text(max_size=20)
-    | st.text(st.characters(), max_size=5)
-    | st.sampled_from(["\ud800", "\x00", "a\rb\n"])
-)
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | texts,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
-    max_leaves=4,
-)
-kinds = (
-    st.sampled_from(["text/plain", "image/png", "application/json", "application/x+json", "text/x+json"])
-    | texts
-)
-bundles = st.dictionaries(kinds, values, max_size=3)
-counts = st.none() | st.integers(0, 99)
-outputs = st.one_of(
-    st.builds(StreamOutput, st.sampled_from(["stdout", "stderr"]), texts),
-    st.builds(DisplayOutput, bundles, bundles, st.none() | st.sampled_from(["d1", "d2"]), st.booleans()),
-    st.builds(ResultOutput, bundles, bundles, counts),
-    st.builds(ErrorOutput, texts, texts, st.lists(texts, max_size=2).map(tuple)),
-    st.builds(ClearOutput, st.booleans()),
-)
-times = st.floats(0, 4e9)
-blocks = st.builds(CodeBlock, texts, st.none() | names) | st.builds(AgentBlock, texts, st.none() | names)
-parts = st.one_of(st.builds(Prose, texts), blocks, st.builds(Cancel, names))
-statuses = st.sampled_from(["ok", "error", "timeout", "cancelled", "rejected", "skipped", "died"])
-outcomes = st.builds(
-    Outcome, statuses, st.none() | texts, st.lists(texts, max_size=2).map(tuple), execution_count=counts
-)
-
-
-@st.composite
-def streams_of_events(draw):
-    """Events that a loop could send: what belongs to a run, turn or block comes when there is one."""
-    events = [draw(st.builds(RunStarted, names, texts, texts, texts, times, texts))]
-    known: list[str] = []
-    turns = 0
-    for step in draw(st.lists(st.integers(0, 9), max_size=30)):
-        if turns == 0 or step == 0:
-            events.append(draw(st.builds(TurnStarted, st.integers(0, 3), times)))
-            turns += 1
-        elif step == 1:
-            name = draw(names)
-            known.append(name)
-            events.append(BlockQueued(1, name, draw(blocks), draw(times)))
-        elif step == 2:
-            queued = [event.block for event in events if isinstance(event, BlockQueued)]
-            said = draw(st.lists(parts | st.sampled_from(queued) if queued else parts, max_size=4))
-            calls = st.lists(st.builds(ToolCall, texts, texts, texts), max_size=1).map(tuple)
-            events.append(Appended(1, Reply(1, draw(texts), tuple(said), calls=draw(calls))))
-        elif step == 3:
-            report = st.builds(Report, st.just("note"), texts, st.none() | names)
-            events.append(Appended(1, draw(st.builds(Observation, st.lists(report, max_size=2).map(tuple)))))
-        elif step == 4:
-            events.append(draw(st.builds(NoteReceived, texts, texts)))
-        elif step == 5:
-            stops = st.sampled_from(["answered", "limit", "cancelled", "failed"])
-            ended = st.builds(RunEnded, stops, st.none() | texts, st.just(Usage()), st.just(1), times, texts)
-            events += [draw(ended), draw(st.builds(RunStarted, names, texts, texts, texts, times))]
-            turns = 0
-        elif known and step == 6:
-            events.append(BlockStarted(draw(st.sampled_from(known)), "main", draw(times)))
-        elif known and step == 7:
-            name = draw(st.sampled_from(known))
-            result = BlockResult(name, CodeBlock(""), draw(outcomes), (), draw(times), None, draw(times))
-            events.append(BlockFinished(result))
-        elif known:
-            events.append(BlockOutput(draw(st.sampled_from(known)), draw(outputs), late=draw(st.booleans())))
-    return events
+    assert len(json.loads(text)["cells"]) == 602
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

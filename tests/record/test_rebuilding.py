@@ -40,15 +40,19 @@ def run(name, first, stop="answered", message=""):
         yield BlockStarted(block.id, "main", number + 0.1)
         yield NoteReceived("user", f"note {number}")
         yield BlockOutput(block.id, StreamOutput("stdout", f"{number}\n"))
-        yield Appended(number, Reply(number, f"Now {number}.", PARTS[f"Now {number}."], usage=USED))
+        yield Appended(number, said(number, f"Now {number}."))
         outcome = Outcome(execution_count=number)
         yield BlockFinished(BlockResult(block.id, block, outcome, (), number, number + 0.1, number + 0.5))
         yield Appended(number, Observation((Report("run_code_result", str(number), block.id),)))
     yield TurnStarted(first + 2, first + 2.0)
     answer = "Done." if stop == "answered" else None
     if answer:
-        yield Appended(first + 2, Reply(first + 2, answer, PARTS[answer], usage=USED))
+        yield Appended(first + 2, said(first + 2, answer))
     yield RunEnded(stop, answer, USED, 3, first + 3.0, message)
+
+
+def said(turn, text):
+    return Reply(turn, text, PARTS[text], usage=USED, started=float(turn), ended=turn + 0.4)
 
 
 def told(events):
