@@ -13,6 +13,17 @@ trap 'test $? -eq 0 || df -h . "$work"; rm -rf "$work"' EXIT
 
 step() { printf '\n=== %s (%ss)\n' "$*" "$SECONDS"; }
 
+# Run something beside the steps that follow: beside NAME COMMAND… . `joined NAME` waits for it, and fails as it did.
+declare -A besides
+beside() {
+    "${@:2}" >"$work/$1.log" 2>&1 &
+    besides[$1]=$!
+}
+joined() {
+    wait "${besides[$1]}" || { cat "$work/$1.log"; return 1; }
+    cat "$work/$1.log"
+}
+
 # Have a program of Debian's: needs PROGRAM [PACKAGE].
 needs() {
     if ! command -v "$1" >/dev/null; then
@@ -56,7 +67,6 @@ oldest_versions() {
 }
 
 newest_versions() {
-    step "an environment of the newest Python with the newest versions"
     "$(newer_python)" -m venv "$work/newest"
     "$work/newest/bin/pip" install -e ".[mcp,otel,test]"
 }
