@@ -18,6 +18,7 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.past import Past, UntrustedRecord, open_past
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
+from codeact_kernel.agent.recorded import RecordedRun
 from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK, OUTPUTS
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
@@ -41,6 +42,7 @@ __all__ = [
     "Options",
     "Past",
     "Plan",
+    "RecordedRun",
     "Refused",
     "Run",
     "Settings",

@@ -162,7 +162,7 @@ def _from_journal(past: Past, source: Path) -> bool:
 def _from_notebook(past: Past, source: Path) -> bool:
     notebook = read_notebook(source)
     options = notebook["metadata"]["codeact"].get("options", {})
-    past.anew = tuple(notebook_events(notebook, _parser(str(options.get("protocol", "tags")))))
+    past.anew = tuple(notebook_events(notebook, reply_parser(str(options.get("protocol", "tags")))))
     take = _taking(past)
     for event in past.anew:
         take(event)
@@ -170,7 +170,16 @@ def _from_notebook(past: Past, source: Path) -> bool:
     return signer is not None and is_ours(source, signer)
 
 
-def _parser(protocol: str) -> Callable[[str, tuple[ToolCall, ...]], tuple[Part, ...]]:
+def reply_parser(protocol: str) -> Callable[[str, tuple[ToolCall, ...]], tuple[Part, ...]]:
+    """What reads the parts of a recorded reply.
+
+    Args:
+        protocol: How its model wrote blocks.
+
+    Raises:
+        ConfigError: If there is no such protocol.
+    """
+
     def parse(text: str, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
         reader = codec(protocol).reader(lambda code: True)
         items = [*reader.feed(text)]

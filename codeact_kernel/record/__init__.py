@@ -8,6 +8,7 @@ from __future__ import annotations
 from codeact_kernel.record.cells import SCHEMA
 from codeact_kernel.record.journal import Journal, write_journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
+from codeact_kernel.record.overview import Overview
 from codeact_kernel.record.places import AGENTS, slug
 from codeact_kernel.record.reading import JournalFollower, JournalRead, read_journal
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
@@ -27,6 +28,7 @@ __all__ = [
     "Notebook",
     "NotebookFile",
     "NotebookSettings",
+    "Overview",
     "Recorder",
     "Seal",
     "Summary",

@@ -62,15 +62,15 @@ class Overview:
         for record in records:
             self._count(record)
 
-    def markdown(self, transcript: Transcript) -> str:
-        """The table and the picture.
+    def figures(self, transcript: Transcript) -> dict[str, str]:
+        """What the run has come to, by names.
 
         Args:
             transcript: All of whose turns were counted, now or before.
         """
         usage, end = transcript.usage, transcript.runs[-1].end
         cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-        cells = {
+        return {
             "state": end.stop if end else "running",
             "turns": f"{sum(run.end.turns if run.end else run.turn_count for run in transcript.runs):,}",
             "blocks": f"{self.blocks:,}" + (f", {self.failed:,} not ok" if self.failed else ""),
@@ -79,11 +79,22 @@ class Overview:
             "cost": "unknown" if usage.cost is None else f"${usage.cost:.4f}" if usage.cost else "$0",
             "time": format_duration(sum(map(self._worked, transcript.runs))),
         }
+
+    def picture(self) -> str:
+        """The picture, as the address of an image."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.timeline.svg().encode()).decode()}"
+
+    def markdown(self, transcript: Transcript) -> str:
+        """The table and the picture.
+
+        Args:
+            transcript: As for `figures`.
+        """
+        cells = self.figures(transcript)
         rows = (cells.keys(), ["---"] * len(cells), cells.values())
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        picture = base64.b64encode(self.timeline.svg().encode()).decode()
         # Markdown's own pictures are no way for this one: some renderers take no SVG there.
-        return f'{table}\n\n<img alt="which block ran when" src="data:image/svg+xml;base64,{picture}">'
+        return f'{table}\n\n<img alt="which block ran when" src="{self.picture()}">'
 
     def _count(self, record: BlockRecord) -> None:
         is_agent = isinstance(record.block, AgentBlock)
