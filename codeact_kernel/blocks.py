@@ -187,6 +187,8 @@ class Outcome:
     """Output messages that were announced and never came."""
     usage: Usage = field(default_factory=Usage)
     """What a sub-agent's calls of models came to, those of its own sub-agents included."""
+    ended: float | None = None
+    """When it ended, in seconds since the epoch, where nobody was there to see it; None for now."""
 
 
 @dataclass(frozen=True, slots=True)

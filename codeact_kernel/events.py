@@ -252,6 +252,9 @@ class BlockOutput:
     id: str
     output: Output
     late: bool = False
+    upto: int | None = None
+    """The kernel's number of the next output, where the kernel may outlive its host; None where not all before it is
+    kept yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +294,23 @@ class KernelEnded:
     returncode: int | None
     """The exit code; negative for a signal; None where it is not known."""
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLeased:
+    """The kernel may outlive this process: where who goes on with the run finds it."""
+
+    folder: str
+    socket: str
+    """Its keeper's."""
+    pid: int
+    """The keeper's."""
+    started: int
+    """When the keeper was, in ticks since the machine was."""
+    walls: str
+    """What it was started with, as a digest."""
+    uid: int | None = None
+    """Its own user number, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +461,7 @@ Event = (
     | BlockFinished
     | CancelAsked
     | KernelEnded
+    | KernelLeased
     | HostReached
     | NoteReceived
     | ToolCalled

@@ -1,6 +1,6 @@
 """The joints: what each station promises the agent, so that the stations need not know each other.
 
-Comes in: the nouns. Goes out: `Model`, `Codec` with its `ReplyReader`, `Runner` with its `Watcher`,
+Comes in: the nouns. Goes out: `Model`, `Codec` with its `ReplyReader`, `Runner` with its `Watcher`, `Counted`,
 `PlaceKeeper`, `Observer`, `TreeObserver`.
 """
 
@@ -136,6 +136,14 @@ class Watcher(Protocol):
 
     def output(self, output: Output) -> None:
         """The job put something out. Also called after its end, for late output."""
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """What a `Watcher` may be besides: one that keeps how far outputs have come, for a process that takes over."""
+
+    def upto(self, number: int) -> None:
+        """Whoever is told of the next output has all of them before this number, as the kernel counts them."""
 
 
 LAST = 99

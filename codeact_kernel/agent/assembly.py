@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,13 +45,14 @@ from codeact_kernel.allowance import ANY_HOST, Allowance
 from codeact_kernel.blocks import AgentBlock, CodeBlock
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
-from codeact_kernel.events import Event, HostReached, KernelEnded
+from codeact_kernel.events import BlockFinished, Event, HostReached, KernelEnded, KernelLeased
 from codeact_kernel.kernels import (
     Checkpoints,
     Kernel,
     KernelRunner,
     KernelSettings,
     KernelSource,
+    Leased,
     Sandbox,
     compiles,
     describe_sandbox,
@@ -90,6 +91,8 @@ class Relations:
     """Knows the secrets that are told to nobody."""
     audit: Audit
     """Takes what is done."""
+    leased: Leased | None = None
+    """Where a kernel may be that it has left in another process; a root's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,7 @@ class Parts:
     """What the kernel is walled in by, in a word."""
     about_sandbox: str
     """What that does not hold, in words."""
+    runner: KernelRunner
     supervisor: Supervisor
     context: Context
     goal: Goal
@@ -174,8 +178,10 @@ async def assemble(
     if kin.depth == 0:
         if options.run_dir in (None, True):
             make_runs(wanted.workspace)
+        kernel_settings = replace(kernel_settings, lease=wanted.lease)
         kernel = Kernel(kernel_settings, serve, described, remind, who, together=kin.tree.source.together)
-        await kernel.start(kin.tree.launch)
+        kernel.on_leased = lambda leased: emit(KernelLeased(**asdict(leased)))
+        await kernel.start(kin.tree.launch, relations.leased)
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)
     size, is_root = settings.checkpoint_size, kin.depth == 0
@@ -185,15 +191,22 @@ async def assemble(
     runner = KernelRunner(await stack.enter_async_context(kernel))
     if not kernel.ours and (options.tools or options.vision is not None):
         raise ConfigError(f"tools cannot be called from this kernel: {kernel.note}")
-    await kernel.seed(dict(options.namespace))
+    if kernel.lived_on is None or kernel.lived_on.fault:
+        await kernel.seed(dict(options.namespace))
     if kin.parcel is not None:
         await kernel.seed_parcel(kin.parcel, kin.names)
 
     agents = Subagents(options, wanted, kin, runner, models.for_agent, seer, relations)
     runners: dict[type[CodeBlock] | type[AgentBlock], Runner] = {CodeBlock: runner, AgentBlock: agents}
+
+    def told(event: Event) -> None:
+        emit(event)
+        if isinstance(event, BlockFinished):
+            runner.keep(event.result.id)
+
     supervising = SupervisorSettings(default_timeout=settings.block_timeout)
     supervisor = await stack.enter_async_context(
-        Supervisor(runners, emit, settings=supervising, mask=mask, admit=doors.block)
+        Supervisor(runners, told, settings=supervising, mask=mask, admit=doors.block)
     )
     # Small models write blocks reliably only when they have seen some.
     is_small = model_settings is not None and model_settings.kind == "local"
@@ -267,6 +280,7 @@ async def assemble(
         kernel,
         name_sandbox(*walls),
         describe_sandbox(*walls),
+        runner,
         supervisor,
         context,
         goal,

@@ -37,6 +37,8 @@ class Settings:
     """The model that answers while the first does not."""
     patience: float | None = 300.0
     """How long a model that does not answer is tried again, in seconds; None for ever ("none" in the file)."""
+    lease: float | None = None
+    """Seconds for which the kernel outlives a host that was killed; None for not at all ("none" in the file)."""
     protocol: str = "tags"
     """How blocks are exchanged with the model: "tags", "tools" or "json"."""
     models: Mapping[str, Any] = field(default_factory=dict)
@@ -117,6 +119,7 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "model": (str, "a text"),
     "fallback": (str, "a text"),
     "patience": ((str, int, float), 'a duration such as "5m"'),
+    "lease": ((str, int, float), 'a duration such as "2h"'),
     "protocol": (str, "a text"),
     "models": (dict, "a table"),
     "block_timeout": ((str, int, float), 'a duration such as "30m"'),
@@ -218,7 +221,7 @@ def _value(path: Path, key: str, value: Any) -> Any:
     kind, words = _KINDS[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f"{path}: {key} is {value!r}; it takes {words}")
-    if key in ("block_timeout", "max_time", "patience"):
+    if key in ("block_timeout", "max_time", "patience", "lease"):
         return _duration(path, key, value)
     if key == "checkpoint_size" and value == 0:
         return 0

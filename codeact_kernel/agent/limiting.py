@@ -90,6 +90,25 @@ def patience_of(options: Options, settings: Settings) -> float:
     return float("inf") if settings.patience is None else settings.patience
 
 
+def lease_of(options: Options, settings: Settings) -> float:
+    """Seconds for which the kernel outlives a host that was killed; 0 for not at all.
+
+    Args:
+        options: What the caller wants. A run without a record is one that nobody can go on with.
+        settings: What holds where the caller says nothing.
+
+    Raises:
+        ConfigError: If it is no length of time.
+    """
+    lease = options.lease
+    if options.run_dir is False or lease == "none":
+        return 0.0
+    try:
+        return (settings.lease or 0.0) if lease is None else parse_duration(str(lease))
+    except ValueError as error:
+        raise ConfigError(f"lease: {error}") from error
+
+
 def spent_before(past: Past) -> Spent:
     """What the last run has used in earlier processes.
 

@@ -67,6 +67,9 @@ class Options:
     """The model that answers while the first does not: as `model`. None takes the settings', else none."""
     patience: str | float | None = None
     """How long a model that does not answer is tried again: "2h", or seconds. None takes the settings'."""
+    lease: str | float | None = None
+    """How long the kernel outlives this process, if that is killed: "2h", or seconds; "none" for not at all. None takes
+    the settings'."""
     protocol: str | None = None
     """"tags", "tools" or "json"; None takes the settings'."""
     kernel: str | None = None

@@ -63,6 +63,8 @@ class Past:
     summary: Summary
     last: str = ""
     """The signature of the journal's last line."""
+    is_ours: bool = False
+    """Whether this user's installation wrote the record: whoever trusts another one does not trust where that leads."""
     anew: tuple[Event, ...] = ()
     """What the journal has to hold, where it was lost and is not written yet."""
 
@@ -133,10 +135,10 @@ def open_past(run: Path, *, trusted: bool = False, from_notebook: bool = False) 
     transcript = Transcript()
     past = Past(folder, RunLock(folder), transcript, Remains(), Summary(transcript))
     try:
-        ours = (_from_notebook if from_notebook else _from_journal)(past, source)
+        past.is_ours = (_from_notebook if from_notebook else _from_journal)(past, source)
         if not past.transcript.runs:
             raise ConfigError(f"{source} tells of no run")
-        if not (ours or trusted):
+        if not (past.is_ours or trusted):
             raise UntrustedRecord(
                 f"{source} was not written by this installation of yours, or somebody has changed it; a resume does "
                 "what it says: look at it, and say --trust-record if you trust it",

@@ -16,7 +16,7 @@ from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.discretion import named_keys
 from codeact_kernel.agent.elicitation import elicitor
 from codeact_kernel.agent.gating import wanted_mode
-from codeact_kernel.agent.limiting import limits_of
+from codeact_kernel.agent.limiting import lease_of, limits_of
 from codeact_kernel.agent.options import Options, Person
 from codeact_kernel.agent.seeing import blindness
 from codeact_kernel.errors import ConfigError
@@ -39,6 +39,8 @@ class Plan:
     sets: tuple[Toolset, ...]
     answer_type: AnswerType | None
     max_memory: int | None
+    lease: float
+    """Seconds for which the kernel outlives a host that was killed."""
     limits: Limits
     """What each run may use."""
     sandbox: SandboxSettings
@@ -97,6 +99,7 @@ def plan(
         sets,
         answer_type,
         max_memory,
+        lease_of(options, settings),
         limits_of(options, settings),
         _sandbox(options, settings),
         blind,

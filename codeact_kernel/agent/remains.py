@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from codeact_kernel.blocks import Prose
+from codeact_kernel.blocks import Output, Prose
 from codeact_kernel.events import (
     Appended,
     BlockFinished,
+    BlockOutput,
     Event,
     KernelEnded,
+    KernelLeased,
     NoteReceived,
     Observation,
     Reply,
@@ -43,6 +45,12 @@ class Remains:
     """What the namespace held when it was last heard of."""
     unanswered: Reply | None = None
     """The last reply, where nothing has followed it: what was wrong with it is not told."""
+    leased: KernelLeased | None = None
+    """Where its kernel is, if that may have outlived its host."""
+    outputs: dict[str, list[Output]] = field(default_factory=dict)
+    """What each block that runs in such a kernel has put out, by settled id."""
+    upto: dict[str, int] = field(default_factory=dict)
+    """The number of the first output that is not kept, of each block in such a kernel."""
     last: float = 0.0
     """When something was last heard of."""
     worked: float = 0.0
@@ -79,8 +87,13 @@ class Remains:
             case BlockFinished():
                 self.names = event.result.outcome.names or self.names
                 self._forget_calls(event.result.id)
+                self.outputs.pop(event.result.id, None)
+            case BlockOutput() if self.leased is not None:
+                self._keep(event)
+            case KernelLeased():
+                self.leased = event
             case KernelEnded():
-                self.names = ()
+                self.names, self.leased = (), None
             case ToolCalled():
                 self.calls[event.call_id] = event
             case ToolReturned():
@@ -97,6 +110,12 @@ class Remains:
         if self.last:
             self.worked += max(0.0, at - self.last)
             self.last = max(self.last, at)
+
+    def _keep(self, event: BlockOutput) -> None:
+        if event.upto is not None:
+            self.upto[event.id] = event.upto
+        if not event.late:
+            self.outputs.setdefault(event.id, []).append(event.output)
 
     def _tell(self, observation: Observation) -> None:
         self.unanswered = None

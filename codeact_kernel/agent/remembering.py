@@ -39,6 +39,7 @@ def remembered(options: Options, wanted: Plan) -> dict[str, Any]:
         "mcp": str(Path(options.mcp).resolve()) if isinstance(options.mcp, str | Path) else None,
         "env": list(options.env),
         "max_memory": wanted.max_memory,
+        "lease": wanted.lease or "none",
         "allow_net": sandbox.allow_net,
         "allow_hosts": list(sandbox.allow_hosts),
         "allow_read": [str(path) for path in sandbox.allow_read],

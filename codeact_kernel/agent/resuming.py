@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from codeact_kernel.agent.inbox import Inbox, Note
 from codeact_kernel.agent.past import Past
+from codeact_kernel.agent.reattaching import Living, find_living, take_up_living, told_of_living
 from codeact_kernel.agent.remains import Remains
 from codeact_kernel.agent.unfinished import end_of
 from codeact_kernel.blocks import AgentBlock, format_duration
@@ -49,18 +50,29 @@ async def take_past(
         goes_on: Whether its last run goes on; else another one begins.
     """
     run, folder = past.transcript.runs[-1], past.folder
+    stopped = run.end is not None
+    living = find_living(parts, past.transcript)
     recall(past.transcript, parts.supervisor)
     if goes_on or run.end is None:
         emit(resumed)
-        take_up(past.transcript, past.remains, folder.path, emit, inbox)
+        take_up(past.transcript, past.remains, folder.path, emit, inbox, living)
     if not goes_on and run.end is None:
         usage = past.transcript.usage - run.before
         emit(RunEnded("cancelled", None, usage, run.turn_count, time.time(), "another task was begun"))
+    if living is not None:
+        await take_up_living(living, parts, past.transcript, past.remains, folder.path)
+        parts.kernel.names = past.remains.names
+        if not (goes_on and past.remains.has_answer and not inbox):
+            inbox.put(
+                reminder_report(told_of_living(living, parts.supervisor.live, past.remains, time.time()))
+            )
+        return
+    fault = parts.kernel.lived_on.fault if parts.kernel.lived_on is not None and not stopped else ""
     death = await restore(parts.kernel, folder, past.remains)
     if goes_on and past.remains.has_answer and not inbox:
         return
     if death.lost or death.back or past.remains.unseen or any(turn.blocks for turn in run.turns):
-        inbox.put(reminder_report(told(death, past.remains, time.time())))
+        inbox.put(reminder_report(told(death, past.remains, time.time(), fault)))
 
 
 async def restore(kernel: Kernel, folder: Folder, remains: Remains) -> KernelDied:
@@ -83,9 +95,14 @@ async def restore(kernel: Kernel, folder: Folder, remains: Remains) -> KernelDie
 
 
 def take_up(
-    transcript: Transcript, remains: Remains, folder: Path, emit: Callable[[Event], None], inbox: Inbox
+    transcript: Transcript,
+    remains: Remains,
+    folder: Path,
+    emit: Callable[[Event], None],
+    inbox: Inbox,
+    living: Living | None = None,
 ) -> None:
-    """Give everything of the last run an end, and put what its model has not read where it reads next.
+    """Give what does not live of the last run an end, and put what its model has not read where it reads next.
 
     Args:
         transcript: What happened, before the resume was noted.
@@ -93,6 +110,7 @@ def take_up(
         folder: The run's.
         emit: Gets the events that are missing.
         inbox: Where the loop waits. The ends that are emitted arrive there, too.
+        living: The blocks that lived on in their kernel; None where that has ended.
     """
     run = transcript.runs[-1]
     turn = run.turns[-1] if run.turns else None
@@ -105,7 +123,8 @@ def take_up(
     for record in [record for turn in run.turns for record in turn.blocks]:
         by_code = isinstance(record.block, AgentBlock) and record.block.by is not None
         if record.result is None:
-            emit(BlockFinished(end_of(record, remains, folder)))
+            if living is None or record.id not in living.states:
+                emit(BlockFinished(end_of(record, remains, folder, kernel_lives=living is not None)))
         elif record.id not in remains.told and not by_code:
             inbox.put(record.result)
     for note in remains.notes:
@@ -131,14 +150,18 @@ def partial(turn: Turn) -> Reply:
     return turn.draft or Reply(turn.number, format_parts(blocks), blocks, started=turn.started)
 
 
-def told(death: KernelDied, remains: Remains, now: float) -> str:
+def told(death: KernelDied, remains: Remains, now: float, fault: str = "") -> str:
     """What the model reads of the resume.
 
     Args:
         death: How its kernel has ended, and what of its namespace is there again.
         remains: What is left open of the run.
         now: The time, in seconds since the epoch.
+        fault: What has become of a kernel that should have outlived the process, as what follows "the kernel".
     """
+    kernel = (
+        f". Your kernel, which may outlive it for a while, {fault}" if fault else ", and your kernel with it"
+    )
     stopped = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(remains.last))
     ago = format_duration(now - remains.last)
     unseen = "".join(
@@ -146,7 +169,7 @@ def told(death: KernelDied, remains: Remains, now: float) -> str:
         for code in remains.unseen.values()
     )
     return (
-        f"The process that this run lived in ended at {stopped}, {ago} ago, and your kernel with it. The run goes on "
+        f"The process that this run lived in ended at {stopped}, {ago} ago{kernel}. The run goes on "
         f"now, in a fresh kernel.{death.loss}\nNothing was run again. To run a block again is your choice, and sound "
         f"only where running it twice does no harm; files that were written are still there.{unseen}"
     )

@@ -12,6 +12,7 @@ from codeact_kernel.agent.recording import JOURNAL, NOTEBOOK
 from codeact_kernel.agent.remains import Remains
 from codeact_kernel.blocks import AgentBlock, BlockResult, Outcome
 from codeact_kernel.errors import RecordError
+from codeact_kernel.events import ToolCalled
 from codeact_kernel.messages import Usage
 from codeact_kernel.record import AGENTS, read_journal, slug
 from codeact_kernel.transcript import BlockRecord, Transcript
@@ -22,17 +23,20 @@ _SAID = 500
 """Characters of a sub-agent's last reply that are told; its record has all of it."""
 
 
-def end_of(record: BlockRecord, remains: Remains, folder: Path) -> BlockResult:
+def end_of(record: BlockRecord, remains: Remains, folder: Path, *, kernel_lives: bool = False) -> BlockResult:
     """The end of a block whose process ended before it did.
 
     Args:
         record: The block.
         remains: What is left open of its run.
         folder: The run's.
+        kernel_lives: Whether its kernel has outlived the process, and knows nothing of it.
     """
     usage = Usage()
     if isinstance(record.block, AgentBlock):
         error, usage = _agent(record, folder)
+    elif record.started is None and kernel_lives:
+        error = "The process that it waited in ended before it came to the kernel: none of it ran."
     elif record.started is None:
         error = (
             "The process that it waited in ended. Nothing was heard of its start: most likely none of it ran."
@@ -43,10 +47,7 @@ def end_of(record: BlockRecord, remains: Remains, folder: Path) -> BlockResult:
             "output stands here."
         )
     calls = [call for call in remains.calls.values() if call.block_id == record.id]
-    error += "".join(
-        f"\nIt is unknown whether this call happened: {call.name}({_short(call.arguments, _ARGUMENTS)})"
-        for call in calls
-    )
+    error += "".join(f"\n{unknown(call)}" for call in calls)
     return BlockResult(
         record.id,
         record.block,
@@ -56,6 +57,15 @@ def end_of(record: BlockRecord, remains: Remains, folder: Path) -> BlockResult:
         record.started,
         max(remains.last, record.started or record.queued),
     )
+
+
+def unknown(call: ToolCalled) -> str:
+    """What is told of a call that was under way when its process ended.
+
+    Args:
+        call: The call.
+    """
+    return f"It is unknown whether this call happened: {call.name}({_short(call.arguments, _ARGUMENTS)})"
 
 
 def _agent(record: BlockRecord, folder: Path) -> tuple[str, Usage]:

@@ -25,6 +25,7 @@ from codeact_kernel.agent.limiting import how_to_go_on, spent_before
 from codeact_kernel.agent.loop import Loop
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.past import Past
+from codeact_kernel.agent.reattaching import place_of
 from codeact_kernel.agent.recording import OUTPUTS
 from codeact_kernel.agent.remembering import check_not_weaker
 from codeact_kernel.agent.resuming import take_past
@@ -38,6 +39,7 @@ from codeact_kernel.events import (
     BlockHeld,
     Event,
     Heartbeat,
+    KernelLeased,
     NoteReceived,
     RunEnded,
     RunResumed,
@@ -114,6 +116,7 @@ class Working:
             lambda: self.transcript.turn_count,
             self.books.mask,
             self.books.audit,
+            place_of(self._past.remains) if self._past is not None and self._past.is_ours else None,
         )
         try:
             self._parts = parts = await assemble(
@@ -197,6 +200,7 @@ class Working:
             *self._what_counts(limits),
         )
         self.emit(started)
+        self._tell_of_lease()
 
     async def _take_past(self, limits: Limits | None = None) -> None:
         """Take up the run that was resumed, once: its record, what it left open, what is left of its namespace.
@@ -212,6 +216,7 @@ class Working:
         parts = self.parts
         self._shelve(past.folder)
         await self.books.go_on(past)
+        self._tell_of_lease()
         self.books.open_audit(parts.settings, self._options.audit)
         resumed = RunResumed(
             past.transcript.runs[-1].start.run_id,
@@ -221,6 +226,11 @@ class Working:
             past.remains.worked,
         )
         await take_past(past, parts, resumed, self.emit, self.inbox, goes_on=limits is not None)
+
+    def _tell_of_lease(self) -> None:
+        """Keep where the kernel is, if it may outlive this process."""
+        if (leased := self.parts.kernel.leased) is not None:
+            self.emit(KernelLeased(**asdict(leased)))
 
     def _what_counts(self, limits: Limits) -> tuple[str, str, str, str, dict[str, Any]]:
         """What a run's beginning tells of the kernel, the approvals, the sandbox and the options."""

@@ -56,6 +56,7 @@ class Choices:
     vision_model: options.VisionModel = None
     fallback_model: options.FallbackModel = None
     patience: options.Patience = None
+    lease: options.Lease = None
     otel: options.Otel = False
 
     def said(self) -> dict[str, Any]:
@@ -93,6 +94,7 @@ class Choices:
             "vision": self.vision_model,
             "fallback": self.fallback_model,
             "patience": read_duration("--patience", self.patience),
+            "lease": self.lease,
             "mcp": self.mcp,
             "dry_run": self.dry_run,
             "max_calls": self.max_calls,

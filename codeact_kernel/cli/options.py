@@ -166,6 +166,14 @@ Patience = Annotated[
         "the settings, else 5m.",
     ),
 ]
+Lease = Annotated[
+    str | None,
+    typer.Option(
+        metavar="D",
+        help="How long the kernel outlives this process, if that is killed: 30m, 2h; `codeact resume` finds it then, "
+        "with all that its blocks have done meanwhile. none: it ends with this process. Else the settings, else none.",
+    ),
+]
 
 Approve = Annotated[
     str | None,

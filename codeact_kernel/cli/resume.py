@@ -109,6 +109,7 @@ def _chosen(past: Past, given: Mapping[str, Any]) -> Choices:
         vision_model=had.get("vision"),
         fallback_model=had.get("fallback"),
         patience=_text(had.get("patience")),
+        lease=_text(had.get("lease")),
         mcp=had.get("mcp"),
         dry_run=bool(had.get("dry_run")),
         max_calls=had.get("max_calls"),

@@ -77,8 +77,19 @@ class Bridge:
         self._abandoned: list[int] = []
 
     def open(self, ident: list[bytes]) -> None:
-        """Send calls to this identity from now on."""
+        """Send calls to this identity from now on. What another one was asked for it will not answer."""
+        self.lose()
         self._owner = list(ident)
+
+    def lose(self) -> None:
+        """Take that the host is gone: each call that it has not answered fails."""
+        self._owner = None
+        with self._lock:
+            self._calls.clear()
+            self._abandoned.clear()
+            lost = list(self._waiting)
+        error = "the agent's host ended during this call: whether it happened is unknown"
+        self._return([{"call": number, "status": "error", "error": error} for number in lost])
 
     def call(self, name: str, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         """Call a function of the host and wait, interruptibly.

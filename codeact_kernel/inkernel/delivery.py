@@ -58,6 +58,10 @@ class Owner:
         self.idents = list(idents)
         self.hear()
 
+    def leave(self) -> None:
+        """Take that the host is gone: nobody waits for it, and all is kept for the next one."""
+        self.idents = None
+
     def hear(self) -> None:
         """Take a sign of life."""
         self._heard = time.monotonic()
@@ -143,6 +147,22 @@ class Delivery:
             msg_id: Its id.
         """
         return self._all.get(msg_id)
+
+    @property
+    def known(self) -> dict[str, dict[str, Any]]:
+        """What is known of the requests that may still put something out, or are not confirmed, by msg_id."""
+        with self._lock:
+            kept = {
+                **{
+                    msg_id: _Kept(request, ended=request.ended is not None)
+                    for msg_id, request in self._all.items()
+                },
+                **self._kept,
+            }
+        return {
+            msg_id: {"id": one.request.block_id, "held": one.request.held, **one.state}
+            for msg_id, one in kept.items()
+        }
 
     def accept(self, request: Request) -> None:
         """Keep a request from now on, if it is an agent's.

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,33 @@ import ipykernel
 from codeact_kernel.inkernel import walls, wire
 from codeact_kernel.inkernel.agentself import AgentSelf
 from codeact_kernel.inkernel.bridge import Bridge
+from codeact_kernel.inkernel.delivery import Owner
 from codeact_kernel.inkernel.family import Family
 from codeact_kernel.inkernel.namespace import seed
 from codeact_kernel.inkernel.tools import install_tools
 from codeact_kernel.inkernel.variables import variables
+
+
+class HostWatch(threading.Thread):
+    """Hears that a host is gone which the kernel outlives.
+
+    Args:
+        pipe: Where its number is told then.
+        lose: Called with the number, in this thread.
+    """
+
+    def __init__(self, pipe: str, lose: Callable[[int], None]) -> None:
+        super().__init__(name="host watch", daemon=True)
+        self._pipe = pipe
+        self._lose = lose
+
+    def run(self) -> None:
+        """Wait for the end of one host after the other."""
+        with suppress(OSError, ValueError):
+            while True:
+                with open(self._pipe) as told:
+                    for line in told:
+                        self._lose(int(line))
 
 
 class Hosting:
@@ -30,7 +55,8 @@ class Hosting:
     Args:
         shell: IPython's shell.
         bridge: What is opened to it.
-        come: Told of its identity, to which what is confirmed is due.
+        owner: Told of its identity, to which what is confirmed is due.
+        known: Tells of the requests that blocks may still put something out for.
         family: What the kernel has to do with those of other agents.
         make_self: Makes what blocks know as `self`.
         processes: Tells of the processes that blocks have started.
@@ -42,7 +68,8 @@ class Hosting:
         self,
         shell: Any,
         bridge: Bridge,
-        come: Callable[[Any], object],
+        owner: Owner,
+        known: Callable[[], dict[str, dict[str, Any]]],
         family: Family,
         make_self: Callable[[], AgentSelf],
         processes: Callable[[], list[dict[str, Any]]],
@@ -51,7 +78,10 @@ class Hosting:
     ) -> None:
         self._shell = shell
         self._bridge = bridge
-        self._come = come
+        self._owner = owner
+        self._known = known
+        self._host: int | None = None
+        """Which of the kernel's hosts is there."""
         self._family = family
         self._make_self = make_self
         self._processes = processes
@@ -63,21 +93,37 @@ class Hosting:
         """What takes which control message."""
         return {wire.OPEN: self._open, wire.SEED: self._seed, wire.VARIABLES: self._variables}
 
+    def lose(self, host: int) -> None:
+        """Take that a host is gone, though the kernel lives on. In the control thread.
+
+        Args:
+            host: Which one; the next one may have come already.
+        """
+        if host == self._host:
+            self._host = None
+            self._owner.leave()
+            self._bridge.lose()
+
     async def _open(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Open the bridge to the host that asks, go to its folder, and bind its tools."""
-        try:
-            self._go_to(parent["content"].get("cwd"))
-            if parent["content"].get("seal"):
-                # Now that it has the sockets that it needs.
-                walls.seal()
-        except (OSError, walls.CannotConfine) as error:
-            self._reply(wire.OPEN_REPLY, {"status": "error", "error": str(error)}, parent, ident)
-            return
+        """Open the bridge to the host that asks, go to its folder, and bind its tools; a later host finds them."""
+        asked = parent["content"]
+        if not asked.get("again"):
+            try:
+                self._go_to(asked.get("cwd"))
+                if asked.get("seal"):
+                    # Now that it has the sockets that it needs.
+                    walls.seal()
+            except (OSError, walls.CannotConfine) as error:
+                self._reply(wire.OPEN_REPLY, {"status": "error", "error": str(error)}, parent, ident)
+                return
+        self._host = asked.get("host")
         self._bridge.open(ident)
-        self._come(ident)
-        self._family.join(parent["content"])
-        install_tools(self._shell, self._bridge, parent["content"], self._make_self())
+        self._owner.come(ident)
+        if not asked.get("again"):
+            self._family.join(asked)
+            install_tools(self._shell, self._bridge, asked, self._make_self())
         content = {
+            "requests": self._known() if asked.get("again") else {},
             "status": "ok",
             "protocol": wire.PROTOCOL,
             "python": sys.version.split()[0],

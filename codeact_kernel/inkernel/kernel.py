@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ipykernel.zmqshell import ZMQInteractiveShell
@@ -44,7 +45,7 @@ from codeact_kernel.inkernel.executor import Executor, Notice
 from codeact_kernel.inkernel.family import Family
 from codeact_kernel.inkernel.figures import adopt_figures
 from codeact_kernel.inkernel.guard import Guard, MainGuard, adopt_callbacks
-from codeact_kernel.inkernel.hosting import Hosting
+from codeact_kernel.inkernel.hosting import Hosting, HostWatch
 from codeact_kernel.inkernel.keeping import kept_by
 from codeact_kernel.inkernel.lanes import AsyncLane, MainLane, WorkerLane
 from codeact_kernel.inkernel.magics import code_of_magics
@@ -129,7 +130,8 @@ class CodeactKernel(AskingKernel):
         self.hosting = Hosting(
             self.shell,
             self.bridge,
-            self.delivery.owner.come,
+            self.delivery.owner,
+            lambda: self.delivery.known,
             self.family,
             lambda: AgentSelf(self.bridge, self.children, lambda: self.async_lane.home, self.family),
             self.children.told,
@@ -165,6 +167,9 @@ class CodeactKernel(AskingKernel):
         BlockStream.only_request = staticmethod(self._only_request)
         if os.name == "posix":
             self._adopt_children()
+        pipe = os.path.join(self._folder, wire.GONE_PIPE)  # noqa: PTH118
+        if os.path.exists(pipe):  # noqa: PTH110
+            HostWatch(pipe, lambda host: self._soon_on_control(partial(self.hosting.lose, host))).start()
         super().start()
 
     def pre_handler_hook(self) -> None:

@@ -12,6 +12,7 @@ from codeact_kernel.kernels.compiles import compiles
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.janitor import make_folder, remove_folder
+from codeact_kernel.kernels.leases import Leased
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.runner import KernelRunner
 from codeact_kernel.kernels.sandbox import (
@@ -34,6 +35,7 @@ __all__ = [
     "KernelSettings",
     "KernelSource",
     "Launch",
+    "Leased",
     "Mailbox",
     "Restored",
     "Sandbox",

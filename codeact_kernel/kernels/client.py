@@ -210,6 +210,17 @@ class KernelClient:
         inlet.attach(msg_id, self)
         return msg_id
 
+    def take_up(self, msg_id: str, inlet: Inlet) -> None:
+        """Take what still comes of an execute request that an earlier host has sent.
+
+        Args:
+            msg_id: Its msg_id.
+            inlet: As in `execute`.
+        """
+        self._inlets[msg_id] = inlet
+        self._unanswered[msg_id] = True
+        inlet.attach(msg_id, self)
+
     def acknowledge(self, msg_id: str, phase: int, number: int) -> None:
         """Confirm what has been taken in of a request; may wait a moment for more.
 

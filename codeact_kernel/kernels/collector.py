@@ -53,16 +53,28 @@ class Collector:
         started: Told when the first line of code runs: (lane, seconds since the epoch).
         output: Told of each output, in order.
         counted: Whether the kernel numbers its outputs.
+        first: The number of the first output that somebody has not been told of already.
+        upto: Told before each output which number comes after it.
+        waits: Whether the kernel keeps the request's end until `keep` says that it is kept here.
     """
 
     def __init__(
-        self, started: Callable[[str, float], None], output: Callable[[Output], None], *, counted: bool
+        self,
+        started: Callable[[str, float], None],
+        output: Callable[[Output], None],
+        *,
+        counted: bool,
+        first: int = 0,
+        upto: Callable[[int], None] = lambda number: None,
+        waits: bool = False,
     ) -> None:
         self._started = started
         self._output = output
+        self._upto = upto
         self._counted = counted
         self._phase = wire.WAITING
-        self._next = 0
+        self._next = first
+        self._is_kept = not waits
         self._early: dict[int, tuple[str, dict[str, Any]]] = {}
         self._made = 0
         """How many outputs the kernel is known to have made."""
@@ -142,6 +154,11 @@ class Collector:
         """As in `Inlet`."""
         return self._done.done() and not self._lacks and not self._early
 
+    def keep(self) -> None:
+        """Take that whoever was told of the request's end has kept it: the kernel need not any more."""
+        self._is_kept = True
+        self._acknowledge()
+
     async def complete(self) -> Message:
         """Wait until the request is complete, or until what is missing will not come any more.
 
@@ -185,13 +202,14 @@ class Collector:
                 self.missing += int(content.get("outputs") or 0)
             output = read_output(kind, content)
             if output is not None:
+                self._upto(self._next)
                 self._output(output)
         if self._next != before:
             self._acknowledge()
 
     def _acknowledge(self) -> None:
         if self._counted:
-            phase = wire.ENDED if self._reply is not None else self._phase
+            phase = wire.ENDED if self._reply is not None and self._is_kept else self._phase
             self._source.acknowledge(self._msg_id, phase, self._next)
 
     # -- making whole -------------------------------------------------------------------------------------
@@ -291,6 +309,7 @@ class Collector:
         while self._next < number:
             until = min(number, min(self._early, default=number))
             self.missing += until - self._next
+            self._upto(until)
             self._output(never_came(until - self._next))
             self._next = until
             self._hand_on()

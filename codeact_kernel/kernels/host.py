@@ -9,8 +9,10 @@ It is long because everything that is asked of a kernel is asked here, most of i
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -22,9 +24,10 @@ from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.disk import Disk
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.large import Large
+from codeact_kernel.kernels.leases import Gone, Leased
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.memory import Memory, Point, Together
-from codeact_kernel.kernels.process import ROOM, KernelProcess, spawn
+from codeact_kernel.kernels.process import ROOM, KernelProcess, spawn, take_up
 from codeact_kernel.kernels.sandbox import Told
 from codeact_kernel.kernels.seeding import CLOUDPICKLE, Seeds
 from codeact_kernel.kernels.settings import KernelSettings
@@ -32,6 +35,17 @@ from codeact_kernel.runfiles import Folder
 
 Begin = Callable[[Launch, KernelSettings], Awaitable[KernelProcess]]
 """Gives a process of ours to use, which answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivedOn:
+    """What became of a kernel's process that may have outlived its host."""
+
+    fault: str = ""
+    """Why it could not be taken up, as what follows "the kernel"; empty where it was."""
+    requests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What it knows of blocks, by msg_id: "id", the block's; "held", whether nobody has let it run; its state, as in
+    `wire.STATE`."""
 
 
 class Kernel:
@@ -80,6 +94,10 @@ class Kernel:
         self._reviving = asyncio.Lock()
         self.on_death: Callable[[KernelDied], None] = lambda death: None
         """Told each time that its process has ended though nobody has left it."""
+        self.on_leased: Callable[[Leased], None] = lambda leased: None
+        """Told each time that it has a process which may outlive this one: where that is."""
+        self.lived_on: LivedOn | None = None
+        """What became of a process of it that may have outlived its host; None where there was none."""
         self.is_over = False
         """Whether it has been left."""
 
@@ -106,11 +124,12 @@ class Kernel:
         if cancelled is not None:
             raise cancelled
 
-    async def start(self, launch: Launch | None = None) -> None:
+    async def start(self, launch: Launch | None = None, leased: Leased | None = None) -> None:
         """Start it, for who enters it later; entering it does the same.
 
         Args:
             launch: How, where that is known.
+            leased: Where a process of it may live that has outlived its host: it is taken up, if it can be.
 
         Raises:
             ConfigError: If the settings are wrong.
@@ -120,7 +139,14 @@ class Kernel:
         self.ours, self.note = self._launch.ours, self._launch.note
         if not self.settings.cwd.is_dir():
             raise ConfigError(f"the workspace {self.settings.cwd} is no folder")
-        await self._start_whole()
+        if self.settings.lease and (
+            self._launch.provisioner or not self.ours or not hasattr(os, "pidfd_open")
+        ):
+            raise ConfigError(
+                "only kernels of ours on this machine, which is a Linux, outlive their host: no lease"
+            )
+        if leased is None or not await self._take_up(leased):
+            await self._start_whole(self._begin)
 
     @property
     def process(self) -> KernelProcess:
@@ -147,6 +173,11 @@ class Kernel:
     def death(self) -> KernelDied | None:
         """How its process ended, if it did."""
         return self.process.death
+
+    @property
+    def leased(self) -> Leased | None:
+        """Where its process is, if that may outlive this one."""
+        return self._process.leased if self._process is not None else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -295,7 +326,7 @@ class Kernel:
                 await self.kill(why)
                 death = KernelDied(f"the kernel {why}", lost=self.names)
             await self._stop()
-            await self._start_whole()
+            await self._start_whole(self._begin)
             await self._seeds.bind_again(self.client, self.mail)
             self.names = self._seeds.names
             restored = await self._bring_back()
@@ -336,7 +367,7 @@ class Kernel:
             restored = await self.checkpoints.bring_back(self.process)
         except KernelDied as death:
             await self._stop()
-            await self._start_whole()
+            await self._start_whole(self._begin)
             await self._seeds.bind_again(self.client, self.mail)
             restored = Restored(fault=f"bringing the checkpoint back failed: {death.message}")
         self.names = tuple(dict.fromkeys((*self._seeds.names, *restored.back)))
@@ -369,23 +400,37 @@ class Kernel:
         """
         await self._seeds.bind_parcel(self.client, self.mail, file, names)
 
-    async def _start_whole(self) -> None:
-        self._process = await self._begin(self._launch, self.settings)
+    async def _take_up(self, leased: Leased) -> bool:
+        """Take up a process that lived on; gives whether that went. If not, nothing of it is left."""
+
+        async def found(launch: Launch, settings: KernelSettings) -> KernelProcess:
+            return await take_up(launch, settings, leased)
+
+        try:
+            await self._start_whole(found, again=True)
+        except KernelError as error:
+            self.lived_on = LivedOn(error.message if isinstance(error, Gone) else f"is lost: {error.message}")
+        return self._process is not None and not self._process.is_over
+
+    async def _start_whole(self, begin: Begin, *, again: bool = False) -> None:
+        self._process = await begin(self._launch, self.settings)
         self._process.on_death = lambda death: self.on_death(death)
         self._process.checkpoint = lambda: self.checkpoints.at
         self._process.room = lambda: min(ROOM, self._memory.left // 2)
         if self._process.proxy is not None:
             self._process.proxy.told = lambda *about: self.on_reached(*about)
         try:
-            await self._open_bridge()
+            await self._open_bridge(again)
             watches = [self._watch_memory(), *([self._watch_disk()] if self.settings.sandbox else [])]
             self._watches = [asyncio.get_running_loop().create_task(watch) for watch in watches]
             self.keep_checkpoints(self.checkpoints)
         except BaseException:
             await self._stop()
             raise
+        if self._process.leased is not None:
+            self.on_leased(self._process.leased)
 
-    async def _open_bridge(self) -> None:
+    async def _open_bridge(self, again: bool) -> None:
         if not self.ours:
             banner = str(self.process.info.get("banner", ""))
             self.description = banner.partition("\n")[0] or self._launch.language
@@ -400,6 +445,8 @@ class Kernel:
             "cwd": str(self.settings.cwd.resolve()),
             # Landlock leaves sockets open that lie in folders.
             "seal": sandbox is not None and sandbox.mode == "landlock" and not self._launch.provisioner,
+            "again": again,
+            "host": self.process.hold.number if self.process.hold is not None else 0,
         }
         reply = await self.client.request(wire.OPEN, content, channel="control")
         about = reply["content"]
@@ -411,6 +458,8 @@ class Kernel:
                 f"{wire.PROTOCOL}): install the same one where it runs"
             )
         self.process.is_open = True
+        if again:
+            self.lived_on = LivedOn(requests=about["requests"])
         self._python = tuple(int(part) for part in about["python"].split(".")[:2])
         by = f", started by {self._launch.provisioner}" if self._launch.provisioner else ""
         self.description = f"Python {about['python']}, ipykernel {about['ipykernel']}{by}"

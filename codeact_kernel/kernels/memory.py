@@ -104,6 +104,22 @@ def least_limit(max_memory: int | None, root: Path = Path("/")) -> Limit:
     return min(reversed(limits), key=lambda limit: limit.size)
 
 
+def most_memory(max_memory: int | None, limit: Limit | None = None, *, share: bool) -> Limit | None:
+    """The limit past which a kernel is ended.
+
+    Args:
+        max_memory: What its owner allows, in bytes; None for no such limit, or a share of what there is.
+        limit: What there is; None looks.
+        share: Whether, where there is no `max_memory`, it is a share of that.
+    """
+    if max_memory is not None:
+        return Limit(max_memory, "max_memory")
+    if not share:
+        return None
+    limit = limit or least_limit(None)
+    return Limit(int(SHARE * limit.size), f"a sandbox's share of {limit.name}")
+
+
 def _cgroup_limits(root: Path) -> Iterable[int]:
     """The limits of the control groups that this process, and so what it starts, is in: v2 and v1."""
     try:
@@ -179,10 +195,9 @@ class Memory:
         self._whole = 0
         """What all of them hold."""
         self.limit = limit or least_limit(max_memory)
-        self._most = None if max_memory is None else Limit(max_memory, "max_memory")
-        if share and self._most is None:
-            of_it = f"a sandbox's share of {self.limit.name}"
-            self.limit = self._most = Limit(int(SHARE * self.limit.size), of_it)
+        self._most = most_memory(max_memory, self.limit, share=share)
+        if self._most is not None and max_memory is None:
+            self.limit = self._most
         self._names = names
         self._warn = warn
         self._warned = False

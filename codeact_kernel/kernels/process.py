@@ -23,9 +23,10 @@ from codeact_kernel.environment import kernel_environment
 from codeact_kernel.errors import KernelDied, KernelError, KernelStartTimeout
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.client import KernelClient
-from codeact_kernel.kernels.forked import UNKNOWN
+from codeact_kernel.kernels.forked import UNKNOWN, ForkedProcess
 from codeact_kernel.kernels.interpreter import Launch
 from codeact_kernel.kernels.janitor import janitor
+from codeact_kernel.kernels.leases import ANSWER, START, Gone, Hold, Leased, connection_of, take_hold
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.provisioner import ForkingProvisioner
 from codeact_kernel.kernels.sandbox import PROXY, Cell, Proxy, Sandbox, make_kernel_folder, own_folder
@@ -59,10 +60,17 @@ class KernelProcess:
         launch: How to start it.
         warm: What to fork it from; None to spawn it.
         sandbox: What it is walled in by; None for nothing.
+        hold: The hold on it, where it may outlive its host.
+        folder: Its folder, where it lives already; None makes one.
     """
 
     def __init__(
-        self, launch: Launch, warm: WarmParent | None = None, sandbox: Sandbox | None = None
+        self,
+        launch: Launch,
+        warm: WarmParent | None = None,
+        sandbox: Sandbox | None = None,
+        hold: Hold | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.launch = launch
         self.names: tuple[str, ...] = ()
@@ -85,7 +93,11 @@ class KernelProcess:
         self._stopping: asyncio.Task[None] | None = None
         self.is_over = False
         """Whether it was stopped."""
-        self.folder = make_kernel_folder()
+        self.hold = hold
+        """This host's hold on it, where it may outlive that."""
+        self.leased: Leased | None = None
+        """Where another host finds it then."""
+        self.folder = folder or make_kernel_folder()
         self.own = own_folder(self.folder)
         """What of its folder the kernel may write."""
         self.mail = Mailbox(self.own)
@@ -96,6 +108,8 @@ class KernelProcess:
         self.proxy: Proxy | None = None
         """Where its blocks reach hosts that are allowed."""
         self.manager = _manager(launch, self.folder, self.own, warm)
+        if hold is not None:
+            self.manager.provisioner.hold = hold
 
     async def start(self, cwd: Path, env: Mapping[str, str], timeout: float) -> None:
         """Start it, and wait until it answers.
@@ -115,6 +129,33 @@ class KernelProcess:
             text = f"the kernel did not answer within {timeout:g} s{self._log_tail()}"
             await self.stop()
             raise KernelStartTimeout(text) from None
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def take_up(self, process: ForkedProcess, leased: Leased) -> None:
+        """Be the host of one that lives already.
+
+        Args:
+            process: Its keeper.
+            leased: Where it is.
+
+        Raises:
+            KernelError: If it does not answer. It is ended then.
+        """
+        provisioner, self.leased = self.manager.provisioner, leased
+        provisioner.process, provisioner.pid, provisioner.pgid = process, process.pid, process.pid
+        try:
+            if self._sandbox is not None:
+                self._cell = self._sandbox.cell(self.folder, lives=True, uid=leased.uid)
+                provisioner.cell = self._cell
+                (self.folder / PROXY).unlink(missing_ok=True)
+                await self._open_proxy(self._sandbox, self._cell)
+            self._connect(connection_of(self.folder))
+            self.info = await self.client.ready(ANSWER)
+        except TimeoutError:
+            await self.stop()
+            raise Gone(f"lived on, but did not answer within {ANSWER:g} s, and was ended") from None
         except BaseException:
             await self.stop()
             raise
@@ -182,6 +223,9 @@ class KernelProcess:
             await asyncio.gather(self._watcher, return_exceptions=True)
         if hasattr(self, "client"):
             await self.client.aclose()
+        if self.hold is not None and self._cell is not None and self.death is None:
+            # As long as its keeper keeps others from its number.
+            await asyncio.to_thread(self._cell.sweep)
         if self.manager.has_kernel:
             await self.manager.shutdown_kernel(now=True)
             self.manager.cleanup_connection_file()
@@ -192,6 +236,8 @@ class KernelProcess:
         if self._cell is not None:
             await asyncio.to_thread(self._cell.close)
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.hold is not None:
+            self.hold.close()
         if self._is_watched:
             janitor.release(self.folder)
             self._is_watched = False
@@ -199,6 +245,8 @@ class KernelProcess:
 
     async def _start(self, cwd: Path, env: dict[str, str]) -> None:
         try:
+            if self.hold is not None:
+                self.hold.prepare(self.folder)
             if self._sandbox is not None and not self.launch.provisioner:
                 self._cell = await asyncio.to_thread(self._sandbox.cell, self.folder)
                 self.manager.provisioner.cell = self._cell
@@ -213,9 +261,16 @@ class KernelProcess:
             # Somebody else's code, and his words.
             why = f"{self.launch.provisioner}: {type(exception).__name__}: {exception}"
             raise KernelError(f"the kernel did not start: {why}") from exception
-        janitor.watch(self.folder, self.pid, getattr(self.manager.provisioner, "ending", ()))
-        self._is_watched = True
-        self.client = KernelClient(self.manager.get_connection_info())
+        if self.hold is None:
+            janitor.watch(self.folder, self.pid, getattr(self.manager.provisioner, "ending", ()))
+            self._is_watched = True
+        else:
+            uid = self._cell.place.uid if self._cell is not None else None
+            self.leased = await self.hold.take(self.folder, START, uid)
+        self._connect(self.manager.get_connection_info())
+
+    def _connect(self, connection: dict[str, Any]) -> None:
+        self.client = KernelClient(connection)
         self.client.connect()
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
@@ -273,9 +328,30 @@ async def spawn(launch: Launch, settings: KernelSettings) -> KernelProcess:
     Raises:
         KernelError: If it does not start.
     """
-    process = KernelProcess(launch, sandbox=settings.sandbox)
+    hold = Hold(launch, settings) if settings.lease else None
+    process = KernelProcess(launch, sandbox=settings.sandbox, hold=hold)
     await process.start(settings.cwd, environment_of(launch, settings), settings.start_timeout)
     return process
+
+
+async def take_up(launch: Launch, settings: KernelSettings, leased: Leased) -> KernelProcess:
+    """Take up a process that has outlived its host.
+
+    Args:
+        launch: How a new one would be started.
+        settings: Which kernel is wanted. One that was started otherwise is ended.
+        leased: Where it is.
+
+    Raises:
+        KernelError: If it has ended, or does not answer; nothing of it is left then.
+    """
+    hold, process, found = await take_hold(launch, settings, leased)
+    taken = KernelProcess(launch, sandbox=settings.sandbox, hold=hold, folder=Path(leased.folder))
+    await taken.take_up(process, leased)
+    if leased.walls != found.walls:
+        await taken.stop()
+        raise Gone("lived on, but was started otherwise than what is asked for now, and was ended")
+    return taken
 
 
 def _manager(launch: Launch, folder: Path, own: Path, warm: WarmParent | None) -> Any:

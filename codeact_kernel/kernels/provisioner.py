@@ -16,9 +16,10 @@ from typing import Any
 
 from jupyter_client.provisioning import LocalProvisioner
 
-from codeact_kernel.kernels.forked import Refused
+from codeact_kernel.kernels.forked import UNKNOWN, Refused
 from codeact_kernel.kernels.janitor import end
-from codeact_kernel.kernels.sandbox import Cell, children, spawning
+from codeact_kernel.kernels.leases import Hold
+from codeact_kernel.kernels.sandbox import Cell, Start, children, spawning
 from codeact_kernel.kernels.warm import WarmParent
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
     """How many words of the command line start the kernel's code; the rest is the kernel's."""
     cell: Cell | None = None
     """Its sandbox."""
+    hold: Hold | None = None
+    """The host's hold on it, where it may outlive that."""
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Start the process. Its stdin, stdout and stderr are open files."""
@@ -52,9 +55,9 @@ class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
                 self.pid = self.pgid = self.process.pid
                 self.cwd = kwargs["cwd"]
                 return self.connection_info
-        if self.cell is None:
+        if self.cell is None and self.hold is None:
             return await super().launch_kernel(cmd, **kwargs)
-        self.process = await spawning.run(self._spawn, self.cell, cmd, kwargs)
+        self.process = await spawning.run(self._spawn, cmd, kwargs)
         self.pid = self.process.pid
         with suppress(OSError):
             self.pgid = os.getpgid(self.pid)
@@ -63,12 +66,16 @@ class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
 
     @property
     def kernel_pid(self) -> int | None:
-        """The process in which blocks run: bubblewrap runs it as a child of its child."""
+        """The process in which blocks run: a keeper's child, and bubblewrap runs it as a child of its child."""
         pid: int | None = self.pid
-        if self.cell is None or self.cell.mode != "bwrap" or self.warm_made or pid is None:
-            return pid
-        below = [child for first in children(pid) for child in children(first)]
-        return below[0] if below else None
+        for _ in range((self.hold is not None) + 2 * self._in_bwrap):
+            pid = next(iter(children(pid)), None) if pid is not None else None
+        return pid
+
+    @property
+    def _in_bwrap(self) -> bool:
+        is_spawned = self.hold is not None or not self.warm_made
+        return self.cell is not None and self.cell.mode == "bwrap" and is_spawned
 
     @property
     def warm_made(self) -> bool:
@@ -78,9 +85,9 @@ class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
     async def poll(self) -> int | None:
         """How it ended, as `Popen.returncode` says it; None while it lives."""
         code: int | None = await super().poll()
-        walled = self.cell is not None and self.cell.mode == "bwrap" and not self.warm_made
-        # Bubblewrap's own exit code is all that there is to see of a signal.
-        return 128 - code if walled and code is not None and code > 128 else code
+        between = self._in_bwrap or self.hold is not None
+        # Bubblewrap's own exit code is all that there is to see of a signal; so is a keeper's.
+        return 128 - code if between and code is not None and 128 < code < UNKNOWN else code
 
     async def send_signal(self, signum: int) -> None:
         """Send a signal to the kernel alone where it is ours, or where a sandbox would end by it; else to its group."""
@@ -112,9 +119,19 @@ class ForkingProvisioner(LocalProvisioner):  # type: ignore[misc]
             for descriptor in inside:
                 os.close(descriptor)
 
-    def _spawn(self, cell: Cell, cmd: list[str], kwargs: dict[str, Any]) -> subprocess.Popen[bytes]:
+    def _spawn(self, cmd: list[str], kwargs: dict[str, Any]) -> subprocess.Popen[bytes]:
         # In a namespace of processes its host has no number; bubblewrap, which ends with the host, is the first there.
-        host = 1 if cell.mode == "bwrap" else os.getpid()
-        start = cell.start(cmd, {**kwargs["env"], HOST: str(host)}, kwargs["cwd"])
+        in_bwrap = self.cell is not None and self.cell.mode == "bwrap"
+        env = {**kwargs["env"], HOST: str(1 if in_bwrap else os.getpid())}
+        start = (
+            Start(cmd, env, kwargs["cwd"]) if self.cell is None else self.cell.start(cmd, env, kwargs["cwd"])
+        )
+        argv: list[str] = start.argv
+        locks: tuple[int, ...] = ()
+        if self.hold is not None:
+            argv = self.hold.command(argv, Path(self.parent.connection_file).parent, parent=not in_bwrap)
+            locks = self.cell.locks if self.cell is not None else ()
         standard = {name: kwargs[name] for name in ("stdin", "stdout", "stderr")}
-        return subprocess.Popen(start.argv, env=start.env, cwd=start.cwd, start_new_session=True, **standard)
+        return subprocess.Popen(
+            argv, env=start.env, cwd=start.cwd, start_new_session=True, pass_fds=locks, **standard
+        )

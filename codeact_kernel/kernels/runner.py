@@ -21,7 +21,7 @@ from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.collector import Collector
 from codeact_kernel.kernels.host import Kernel
 from codeact_kernel.kernels.outputs import meta_of
-from codeact_kernel.protocols import LAST, Watcher
+from codeact_kernel.protocols import LAST, Counted, Watcher
 
 GENTLE = 2
 """Interrupts that leave it to the code how it ends."""
@@ -48,10 +48,21 @@ class _Sent:
     """Whether its kernel was ended to end it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """A job that an earlier host has sent."""
+
+    msg_id: str
+    state: dict[str, Any]
+    """As in `wire.STATE`."""
+    first: int
+    """The number of the first output that is not kept."""
+
+
 class _Held:
     """A job whose place is kept while somebody decides about it."""
 
-    def __init__(self, job: Job, client: KernelClient) -> None:
+    def __init__(self, job: Job, client: KernelClient, *, waits: bool) -> None:
         self.code = _code_of(job)
         self.client = client
         """Whose kernel keeps its place; another one knows nothing of it."""
@@ -60,6 +71,8 @@ class _Held:
             lambda lane, at: self.watcher.started(lane, at),
             lambda output: self.watcher.output(output),
             counted=True,
+            upto=lambda number: self.watcher.upto(number) if isinstance(self.watcher, Counted) else None,
+            waits=waits,
         )
         self.msg_id = ""
 
@@ -94,6 +107,9 @@ class KernelRunner:
         self._held: dict[str, _Held] = {}
         self._turns: dict[str, asyncio.Task[bool]] = {}
         """Places in the queue of a kernel that is not ours."""
+        self._earlier: dict[str, _Earlier] = {}
+        self._ends: dict[str, Collector] = {}
+        """By job, whose end the kernel keeps until it is kept here: in one that may outlive this process."""
 
     @property
     def kernel(self) -> Kernel:
@@ -128,13 +144,54 @@ class KernelRunner:
                 self._one_at_a_time.release()
             raise
 
+    def take_up(self, job_id: str, msg_id: str, state: dict[str, Any], first: int) -> None:
+        """Know a job that an earlier host has sent: `run` finds it where it is, and starts nothing.
+
+        Args:
+            job_id: Its id.
+            msg_id: Its request's.
+            state: What the kernel says of it, as in `wire.STATE`.
+            first: The number of its first output that is not kept already.
+        """
+        self._earlier[job_id] = _Earlier(msg_id, state, first)
+
+    def listen(self, job_id: str, msg_id: str, state: dict[str, Any], first: int, watcher: Watcher) -> None:
+        """Take the late outputs of a job that has ended with an earlier host.
+
+        Args:
+            job_id: As in `take_up`.
+            msg_id: As in `take_up`.
+            state: As in `take_up`.
+            first: As in `take_up`.
+            watcher: Who hears of them.
+        """
+        self._ended[msg_id] = job_id
+        collector = self._collector(watcher, first)
+        self._kernel.client.take_up(msg_id, collector)
+        collector.on_state(state)
+
+    def keep(self, job_id: str) -> None:
+        """Take that a job's end is kept: the kernel need not keep it any more.
+
+        Args:
+            job_id: Its id.
+        """
+        if (collector := self._ends.pop(job_id, None)) is not None:
+            collector.keep()
+
+    def _collector(self, watcher: Watcher, first: int = 0, *, waits: bool = False) -> Collector:
+        if not self._kernel.settings.lease:
+            return Collector(watcher.started, watcher.output, counted=self._kernel.ours)
+        upto = watcher.upto if isinstance(watcher, Counted) else lambda number: None
+        return Collector(watcher.started, watcher.output, counted=True, first=first, upto=upto, waits=waits)
+
     async def hold(self, job: Job) -> Callable[[], Awaitable[Outcome]] | None:
         """As in `PlaceKeeper`. In a kernel that is not ours, what comes later waits: it knows no names."""
         if not self._kernel.ours:
             self._turns[job.id] = self._turn()
             return None
         await self._kernel.revive()
-        held = _Held(job, self._kernel.client)
+        held = _Held(job, self._kernel.client, waits=bool(self._kernel.settings.lease))
         held.msg_id = held.client.execute(held.code, {**_meta(job), "held": True}, held.collector)
         self._held[job.id] = held
         return partial(self._ended_without, held)
@@ -225,18 +282,28 @@ class KernelRunner:
 
     async def _execute(self, job: Job, watcher: Watcher, sent: _Sent, *, silent: bool = False) -> Outcome:
         death = await self._kernel.revive()
+        earlier = self._earlier.pop(job.id, None)
+        if death is not None and earlier is not None:
+            raise death
         self._kernel.client.on_held = self._on_held
         held = self._held.pop(job.id, None)
         if held is not None and not await self._admitted(job, held, watcher, sent):
             held, death = None, await self._kernel.revive() or death
-        if held is None:
-            collector = Collector(watcher.started, watcher.output, counted=self._kernel.ours)
-            fields = _meta(job) if self._kernel.ours else {}
-            sent.msg_id = self._kernel.client.execute(_code_of(job), fields, collector, silent=silent)
-            self._blocks[sent.msg_id] = job.id
-        else:
+        if held is not None:
             collector = held.collector
+        else:
+            collector = self._collector(watcher, earlier.first if earlier else 0, waits=not silent)
+            if earlier is None:
+                fields = _meta(job) if self._kernel.ours else {}
+                sent.msg_id = self._kernel.client.execute(_code_of(job), fields, collector, silent=silent)
+            else:
+                sent.msg_id = earlier.msg_id
+                self._kernel.client.take_up(earlier.msg_id, collector)
+                collector.on_state(earlier.state)
+            self._blocks[sent.msg_id] = job.id
         assert sent.msg_id is not None
+        if not silent:
+            self._ends[job.id] = collector
         try:
             reply = await collector.complete()
         except KernelDied as died:
@@ -250,6 +317,8 @@ class KernelRunner:
         for output in _pages(reply["content"].get("payload") or []):
             watcher.output(output)
         outcome = self._outcome(reply, collector.missing)
+        if earlier is not None:
+            outcome = replace(outcome, ended=meta_of(reply).get("ended"))
         notes = (*outcome.notes, *await self._aftermath(sent, meta_of(reply)))
         return replace(outcome, notes=notes if death is None else (_fresh(death), *notes))
 

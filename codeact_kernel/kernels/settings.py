@@ -30,5 +30,7 @@ class KernelSettings:
     """Bytes up to which a tool's result travels at once; code gets a handle to a larger one."""
     sandbox: Sandbox | None = None
     """What its process is walled in by; None for nothing."""
+    lease: float = 0.0
+    """Seconds for which it lives on when its host is gone without having ended it; 0 for none."""
     start_timeout: float = 60.0
     """Seconds that it may take to answer."""

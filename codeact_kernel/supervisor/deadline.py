@@ -71,9 +71,13 @@ class Clock:
             return None
         return self.began.result() + self.timeout + self._stood
 
-    def begin(self) -> None:
-        """Take that the first line of code runs."""
-        self.began.set_result(self._loop.time())
+    def begin(self, ago: float = 0.0) -> None:
+        """Take that the first line of code runs.
+
+        Args:
+            ago: For how many seconds it has done so.
+        """
+        self.began.set_result(self._loop.time() - ago)
         self.changed.set()
 
     def stand(self) -> None:

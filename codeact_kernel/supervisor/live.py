@@ -56,7 +56,7 @@ class LiveBlock:
 class BlockWatch:
     """A block from its launch to its end and after: the `Watcher` of its runner.
 
-    Making one queues the block: `BlockQueued` is emitted.
+    Making one queues the block: `BlockQueued` is emitted, unless an earlier process has done so.
 
     Args:
         job: The block and its settled id.
@@ -66,6 +66,7 @@ class BlockWatch:
         wall: The time in seconds since the epoch.
         shelf: Where a long output goes.
         mask: Knows the secrets that no output may show.
+        queued: When an earlier process has queued it; None for now.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class BlockWatch:
         wall: Callable[[], float],
         shelf: Shelf,
         mask: Mask | None = None,
+        queued: float | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.job = job
@@ -92,7 +94,8 @@ class BlockWatch:
         self._outputs = OutputMask(self._mask)
         self._emit = emit
         self._wall = wall
-        self._queued = wall()
+        self._queued = wall() if queued is None else queued
+        self._upto: int | None = None
         self._started: float | None = None
         self._lane: str | None = None
         self._notes: tuple[str, ...] = ()
@@ -100,7 +103,18 @@ class BlockWatch:
         """Why its clock stands still."""
         self.is_judged = False
         """Whether somebody decides about it."""
-        emit(BlockQueued(turn, job.id, job.block, self._queued))
+        if queued is None:
+            emit(BlockQueued(turn, job.id, job.block, self._queued))
+
+    def take_up(self, started: float, lane: str | None) -> None:
+        """Take when its first line of code ran, in an earlier process: its time goes on from there.
+
+        Args:
+            started: Seconds since the epoch.
+            lane: The lane that it is in.
+        """
+        self._started, self._lane = started, lane
+        self.clock.begin(max(0.0, self._wall() - started))
 
     def started(self, lane: str, at: float) -> None:
         """Take that the first line of code runs. A second time, or after the end, it is no news."""
@@ -138,10 +152,16 @@ class BlockWatch:
             self._notes = (*self._notes, _changed(block))
             self._emit(BlockChanged(self.job.id, block))
 
+    def upto(self, number: int) -> None:
+        """As in `Counted`."""
+        self._upto = number
+        self.log.tape.is_written_at_once = True
+
     def output(self, output: Output) -> None:
         """Take an output; after the end it is late output of this block."""
-        for masked in self._outputs.feed(output):
-            self._keep(masked)
+        pieces = [*self._outputs.feed(output)]
+        for number, masked in enumerate(pieces, 1):
+            self._keep(masked, self._upto if number == len(pieces) else None)
 
     def report(self, text: str, current: float, more: tuple[Output, ...] = ()) -> None:
         """Emit a heartbeat with the output that is new."""
@@ -167,15 +187,15 @@ class BlockWatch:
             self.log.outputs(),
             self._queued,
             self._started,
-            self._wall(),
+            outcome.ended or self._wall(),
         )
         self.ended.set_result(result)
         self._emit(BlockFinished(result))
         return result
 
-    def _keep(self, output: Output) -> None:
+    def _keep(self, output: Output, upto: int | None = None) -> None:
         self.log.add(output)
-        self._emit(BlockOutput(self.job.id, output, late=self.ended.done()))
+        self._emit(BlockOutput(self.job.id, output, late=self.ended.done(), upto=upto))
 
     @property
     def began(self) -> asyncio.Future[float]:

@@ -44,9 +44,9 @@ class Shelf:
         Raises:
             OSError: If it cannot be made.
         """
-        folder = self._folder()
-        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", job_id).strip("-")[:60] or "block"
-        names = (f"{stem}.txt" if number == 1 else f"{stem}-{number}.txt" for number in range(1, 1_000_000))
+        folder, first = self._folder(), file_of(job_id)
+        stem = first.removesuffix(".txt")
+        names = (first if number == 1 else f"{stem}-{number}.txt" for number in range(1, 1_000_000))
         return SpilledFile(folder, next(name for name in names if not folder.has(name)))
 
     def shown(self, path: Path | None) -> str | None:
@@ -77,3 +77,13 @@ class Shelf:
             opens = self.opens if self.folder is not None else None
             self._open[path] = Folder.make(path) if opens is None else opens()
         return self._open[path]
+
+
+def file_of(job_id: str) -> str:
+    """The name of the file that holds a block's output, if it is long.
+
+    Args:
+        job_id: The block's settled id.
+    """
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", job_id).strip("-")[:60] or "block"
+    return f"{stem}.txt"

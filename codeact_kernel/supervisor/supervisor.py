@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +20,11 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
-from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, format_duration
+from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, Output, format_duration
 from codeact_kernel.errors import KernelDied, KernelError, ToolError
 from codeact_kernel.events import CancelAsked
 from codeact_kernel.masking import Mask
-from codeact_kernel.protocols import Observer, Runner
+from codeact_kernel.protocols import Observer, Runner, Watcher
 from codeact_kernel.supervisor.admission import Admit, admitted, let_all
 from codeact_kernel.supervisor.archive import Archive
 from codeact_kernel.supervisor.deadline import Ending, stop, until_due
@@ -118,14 +118,9 @@ class Supervisor:
         if job.id in self._watches or job.id in self._archive:
             raise ValueError(f"the id {job.id!r} was launched before")
         before = {name: self._end_of(name) for name in job.block.after or ()}
-        timeout = job.block.timeout
-        if timeout is None and isinstance(job.block, CodeBlock):
-            timeout = self._settings.default_timeout
-        watch = BlockWatch(job, turn, timeout, self._emit, self._wall, self.shelf, self._mask)
+        watch = BlockWatch(job, turn, self._timeout(job), self._emit, self._wall, self.shelf, self._mask)
         self._know(watch)
-        life = self._group.create_task(self._live(watch, before), name=f"life of block {job.id}")
-        self._lives.add(life)
-        life.add_done_callback(self._lives.discard)
+        self._begin(self._live(watch, before), watch)
 
     def recall(self, result: BlockResult, turn: int) -> None:
         """Know a block that ended in an earlier process, as if it had ended here. No event tells of it.
@@ -134,13 +129,56 @@ class Supervisor:
             result: Its end, with its outputs.
             turn: The turn that it belonged to.
         """
-        job = Job(result.id, result.block, turn)
-        watch = BlockWatch(job, turn, None, lambda event: None, self._wall, self.shelf, self._mask)
-        for output in result.outputs:
-            watch.log.add(output)
+        watch = self._known_already(Job(result.id, result.block, turn), turn, result.queued, result.outputs)
         watch.ended.set_result(result)
-        self._know(watch)
         self._keep(result)
+
+    def take_up(self, record: BlockResult, turn: int) -> asyncio.Future[BlockResult]:
+        """Take a block in hand that an earlier process has launched, and that lives; `launch` for what runs already.
+
+        Its runner has to know it. Its time goes on, also through the time in which nobody was there.
+
+        Args:
+            record: What is kept of it: its outputs, and when it was queued and started.
+            turn: The turn that it belongs to.
+
+        Returns:
+            Done when it has ended.
+        """
+        watch = self._known_already(Job(record.id, record.block, turn), turn, record.queued, record.outputs)
+        if record.started is not None:
+            watch.take_up(record.started, record.outcome.lane)
+        self._begin(self._taken_up(watch), watch)
+        return watch.ended
+
+    async def _taken_up(self, watch: BlockWatch) -> None:
+        self._finish(watch, await self._run(watch))
+
+    def watcher(self, job_id: str) -> Watcher | None:
+        """Who hears of a block that is known; None where it is not, or ended long ago.
+
+        Args:
+            job_id: Its settled id.
+        """
+        return self._watches.get(job_id)
+
+    def _known_already(self, job: Job, turn: int, queued: float, outputs: Iterable[Output]) -> BlockWatch:
+        watch = BlockWatch(
+            job, turn, self._timeout(job), self._emit, self._wall, self.shelf, self._mask, queued
+        )
+        for output in outputs:
+            watch.log.add(output)
+        self._know(watch)
+        return watch
+
+    def _timeout(self, job: Job) -> float | None:
+        is_code = isinstance(job.block, CodeBlock)
+        return self._settings.default_timeout if job.block.timeout is None and is_code else job.block.timeout
+
+    def _begin(self, living: Coroutine[Any, Any, None], watch: BlockWatch) -> None:
+        life = self._group.create_task(living, name=f"life of block {watch.job.id}")
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
 
     def cancel(self, name: str, reason: str) -> bool:
         """Ask a block to end; its result comes as any other, with status "cancelled".

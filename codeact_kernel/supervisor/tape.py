@@ -38,6 +38,8 @@ class Tape:
         """Why the rest could not be written, if it could not."""
         self.lost = 0
         """Characters that are gone because of it."""
+        self.is_written_at_once = False
+        """Whether nothing of a long text waits in memory: another process may have to go on with it."""
         self._starts = [0]
         """The first character of each section, and of what is not written yet."""
         self._bytes = [0]
@@ -65,7 +67,8 @@ class Tape:
         self._recent.append(text)
         self.length += len(text)
         self.lines += text.count("\n")
-        if self.length - self._starts[-1] >= (IN_MEMORY if self._file is None else SECTION):
+        section = 1 if self.is_written_at_once else SECTION
+        if self.length - self._starts[-1] >= (IN_MEMORY if self._file is None else section):
             self.write()
 
     def read(self, start: int = 0, stop: int | None = None) -> str:

@@ -51,11 +51,16 @@ __all__ = [
 ]
 
 KEY = "codeact"
-PROTOCOL = 3
+PROTOCOL = 4
 """Raised when one side no longer understands the other's fields."""
 
 OPEN = "codeact_open_request"
 OPEN_REPLY = "codeact_open_reply"
+"""To {"tools", "self", "agent", "cloudpickle", "cwd", "seal", "host": which of the kernel's hosts it is, "again"}.
+Again is true where the kernel has outlived its host: its namespace stays as it is then, and the answer has "requests":
+by msg_id {"id", "held"} and what `STATE` tells, of all blocks that may still put something out."""
+GONE_PIPE = "gone"
+"""Beside the connection file: a pipe with a line for each host that is gone though the kernel lives on, its number."""
 SEED = "codeact_seed_request"
 SEED_REPLY = "codeact_seed_reply"
 VARIABLES = "codeact_variables_request"

@@ -5,7 +5,7 @@ Comes in: what the user wants. Goes out: a `Sandbox` for a run, and of it a `Cel
 
 from __future__ import annotations
 
-from codeact_kernel.kernels.sandbox.cell import PROXY, Cell, make_kernel_folder, own_folder
+from codeact_kernel.kernels.sandbox.cell import OWN, PROXY, Cell, Start, make_kernel_folder, own_folder
 from codeact_kernel.kernels.sandbox.choose import Sandbox, choose_sandbox
 from codeact_kernel.kernels.sandbox.holder import children, spawning
 from codeact_kernel.kernels.sandbox.proxy import Proxy, Told
@@ -16,11 +16,13 @@ from codeact_kernel.kernels.sandbox.workshop import Workshop
 __all__ = [
     "AUTO",
     "MODES",
+    "OWN",
     "PROXY",
     "Cell",
     "Proxy",
     "Sandbox",
     "SandboxSettings",
+    "Start",
     "Told",
     "Workshop",
     "children",

@@ -20,7 +20,7 @@ from codeact_kernel.kernels.sandbox.holder import Holder
 from codeact_kernel.kernels.sandbox.places import PACKAGE
 from codeact_kernel.kernels.sandbox.proxy import ADDRESS
 from codeact_kernel.kernels.sandbox.recipe import Place, bwrap_arguments, entrance, specification, users
-from codeact_kernel.kernels.sandbox.uids import Lease
+from codeact_kernel.kernels.sandbox.uids import Lease, sweep
 
 OWN = "own"
 """What of its folder a kernel may write. The rest of it the host writes and reads: no link can be planted there."""
@@ -70,19 +70,31 @@ class Cell:
         place: Where the kernel lives; its uid is not settled yet.
         python: The interpreter that builds the walls from inside.
         own_uid: Whether the kernel runs as a user of its own.
+        lives: Whether the kernel lives there already; with its uid in the place.
     """
 
-    def __init__(self, place: Place, python: str, own_uid: bool) -> None:
+    def __init__(self, place: Place, python: str, own_uid: bool, *, lives: bool = False) -> None:
         self._python = python
-        self._lease = Lease() if own_uid else None
+        self._lease = Lease(place.uid) if own_uid else None
         self.place = replace(place, uid=self._lease.uid if self._lease else None)
         self._holder: Holder | None = None
-        self._make_folders()
+        if not lives:
+            self._make_folders()
 
     @property
     def mode(self) -> str:
         """Which mode it has."""
         return self.place.mode
+
+    @property
+    def locks(self) -> tuple[int, ...]:
+        """Descriptors that who starts the kernel has to keep as long as it lives, and not to pass on."""
+        return () if self._lease is None else self._lease.locks
+
+    def sweep(self) -> None:
+        """End all that runs as the kernel's own user, where it has one."""
+        if self.place.uid is not None:
+            sweep(self.place.uid)
 
     def environment(self, env: dict[str, str]) -> dict[str, str]:
         """A kernel's environment, without what names places that it cannot reach.

@@ -58,12 +58,16 @@ class Sandbox:
     shared_uid: str = field(default="")
     """Why kernels run under their host's user, where that is root."""
 
-    def cell(self, folder: Path, *, for_programs: bool = False) -> Cell:
+    def cell(
+        self, folder: Path, *, for_programs: bool = False, lives: bool = False, uid: int | None = None
+    ) -> Cell:
         """Make one kernel's sandbox, or one for programs that are no kernels.
 
         Args:
             folder: The kernel's folder.
             for_programs: Whether it is the latter.
+            lives: Whether a kernel lives in it already.
+            uid: The user number that this one has; None where it has none of its own.
         """
         place = Place(
             self.settings,
@@ -79,8 +83,9 @@ class Sandbox:
             proxy=folder / PROXY if self.settings.allow_hosts else None,
             as_root=os.geteuid() == 0,
             proc=self.proc,
+            uid=uid,
         )
-        return Cell(place, self.python, self.own_uid)
+        return Cell(place, self.python, self.own_uid, lives=lives)
 
 
 async def choose_sandbox(

@@ -21,9 +21,17 @@ LOCKS = Path("/run/codeact-kernel")
 
 
 class Lease:
-    """A uid (and gid of the same number) that no other kernel has."""
+    """A uid (and gid of the same number) that no other kernel has.
 
-    def __init__(self) -> None:
+    Args:
+        uid: That of a kernel which lives already, whose keeper has the lock; None takes a free one.
+    """
+
+    def __init__(self, uid: int | None = None) -> None:
+        self._lock = -1
+        if uid is not None:
+            self.uid = uid
+            return
         LOCKS.mkdir(mode=0o700, exist_ok=True)
         for offset in random.sample(range(COUNT), COUNT):
             self.uid = FIRST + offset
@@ -38,8 +46,13 @@ class Lease:
             return
         raise KernelError("all user numbers for kernels are in use")
 
+    @property
+    def locks(self) -> tuple[int, ...]:
+        """The descriptors that keep it from others, for who has to keep it when this process is gone."""
+        return (self._lock,) if self._lock >= 0 else ()
+
     def close(self) -> None:
-        """End what still runs under it, and give it back."""
+        """End what still runs under it, and give it back, unless another process has it."""
         if self._lock >= 0:
             sweep(self.uid)
             os.close(self._lock)
