@@ -354,6 +354,8 @@ class ToolReturned:
     seconds: float
     error: str = ""
     """Why it failed or was refused, as the block reads it; of a long text the beginning."""
+    result: str = ""
+    """What it gave, as JSON, where that is all of it and has at most 16,384 characters; a replay gives it again."""
 
 
 @dataclass(frozen=True, slots=True)

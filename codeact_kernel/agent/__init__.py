@@ -8,6 +8,7 @@ from __future__ import annotations
 from codeact_kernel.agent.agent import Agent
 from codeact_kernel.agent.assembly import wanted_kernel
 from codeact_kernel.agent.bookkeeping import Bookkeeping
+from codeact_kernel.agent.comparing import Compared, compare
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
@@ -20,6 +21,7 @@ from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.recorded import RecordedRun
 from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK, OUTPUTS
+from codeact_kernel.agent.replaying import answering_tools, execute, moments
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
 from codeact_kernel.agent.runs import KnownRun, known_runs, leftovers, old_runs, remove_leftover, remove_run
@@ -36,6 +38,7 @@ __all__ = [
     "SETTLE",
     "Agent",
     "Bookkeeping",
+    "Compared",
     "HookChain",
     "Hooks",
     "KnownRun",
@@ -51,8 +54,11 @@ __all__ = [
     "WatchedAgent",
     "WatchedRun",
     "answering",
+    "answering_tools",
     "approve_in_notebook",
     "block_methods",
+    "compare",
+    "execute",
     "find_run",
     "house",
     "known_runs",
@@ -61,6 +67,7 @@ __all__ = [
     "make_gate",
     "make_run_dir",
     "make_server",
+    "moments",
     "old_runs",
     "open_past",
     "plan",

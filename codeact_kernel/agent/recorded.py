@@ -20,7 +20,7 @@ from codeact_kernel.context import visible
 from codeact_kernel.controls import plain
 from codeact_kernel.dialogue import codec
 from codeact_kernel.errors import ConfigError
-from codeact_kernel.events import Entry, Knowledge, Reply, RunResumed, RunStarted, StopReason
+from codeact_kernel.events import Entry, Event, Knowledge, Reply, RunResumed, RunStarted, StopReason
 from codeact_kernel.messages import Message, Usage
 from codeact_kernel.record import (
     Notebook,
@@ -60,13 +60,8 @@ class RecordedRun:
         """
         source = _source(Path(path).expanduser())
         transcript = Transcript()
-        if source.suffix == ".ipynb":
-            notebook = read_notebook(source)
-            options = notebook["metadata"]["codeact"].get("options", {})
-            for event in notebook_events(notebook, reply_parser(str(options.get("protocol", "tags")))):
-                transcript.apply(event)
-        else:
-            read_journal(source, transcript.apply, None)
+        for event in events_of(source):
+            transcript.apply(event)
         if not transcript.runs:
             raise ConfigError(f"{source} tells of no run")
         return cls(source, transcript)
@@ -110,6 +105,18 @@ class RecordedRun:
     def blocks(self) -> tuple[BlockRecord, ...]:
         """All blocks, in the order in which they were queued."""
         return tuple(record for turn in self.turns for record in turn.blocks)
+
+    @property
+    def notebook(self) -> Path:
+        """The notebook that it was read from, or the one beside the journal.
+
+        Raises:
+            ConfigError: If there is none.
+        """
+        notebook = self.path.with_name(NOTEBOOK) if self.path.suffix == ".jsonl" else self.path
+        if not notebook.is_file():
+            raise ConfigError(f"the run's notebook, {notebook}, is not there")
+        return notebook
 
     def to_notebook(self) -> Notebook:
         """The notebook, as plain JSON values."""
@@ -186,6 +193,25 @@ class RecordedRun:
         if self.answer is not None:
             parts.append(f"<h4>Answer</h4><pre>{_shown(self.answer)}</pre>")
         return f"<div>{''.join(parts)}</div>"
+
+
+def events_of(source: Path) -> list[Event]:
+    """The events of a record.
+
+    Args:
+        source: A journal, which has all of them, or a notebook, which has those that its cells tell of.
+
+    Raises:
+        RecordError: If it cannot be read.
+    """
+    events: list[Event] = []
+    if source.suffix == ".ipynb":
+        notebook = read_notebook(source)
+        options = notebook["metadata"]["codeact"].get("options", {})
+        events += notebook_events(notebook, reply_parser(str(options.get("protocol", "tags"))))
+    else:
+        read_journal(source, events.append, None)
+    return events
 
 
 def output_text(record: BlockRecord) -> str:

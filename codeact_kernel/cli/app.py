@@ -22,6 +22,7 @@ from codeact_kernel.cli.helping import example, print_help
 from codeact_kernel.cli.install import install
 from codeact_kernel.cli.mcp import mcp
 from codeact_kernel.cli.models import model
+from codeact_kernel.cli.replay import replay
 from codeact_kernel.cli.resume import resume
 from codeact_kernel.cli.run import run
 from codeact_kernel.cli.runs import runs
@@ -59,6 +60,9 @@ app.command(
     epilog=example('codeact run --model gpt-5-mini "Which of the CSV files here has the most rows?"')
 )(run)
 app.command(epilog=example("codeact resume .codeact/runs/20261201-120000-count-rows --max-turns 40"))(resume)
+app.command(epilog=example("codeact replay run.ipynb --speed 10", "codeact replay run.ipynb --execute"))(
+    replay
+)
 app.command(epilog=example("codeact watch", "codeact watch .codeact/runs/20261201-120000-count-rows --once"))(
     watch
 )

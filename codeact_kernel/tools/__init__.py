@@ -8,6 +8,7 @@ from __future__ import annotations
 from codeact_kernel.tools.builtin import workspace_tools
 from codeact_kernel.tools.builtin.workspace import Workspace
 from codeact_kernel.tools.catalogue import Catalogue
+from codeact_kernel.tools.kept import kept_arguments
 from codeact_kernel.tools.load import load_tools
 from codeact_kernel.tools.quota import CallCount, CallLimits, Quota
 from codeact_kernel.tools.serve import Caller, ToolServer, ToolUse, caller, calling, notify
@@ -32,6 +33,7 @@ __all__ = [
     "as_tools",
     "caller",
     "calling",
+    "kept_arguments",
     "lacking",
     "load_tools",
     "notify",

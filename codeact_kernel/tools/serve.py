@@ -6,7 +6,6 @@ text the block reads. Every call of a tool passes here, once.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import itertools
 import json
@@ -23,14 +22,13 @@ from codeact_kernel.events import Event, ToolCalled, ToolReturned
 from codeact_kernel.threads import DaemonThreads
 from codeact_kernel.tools.catalogue import Catalogue
 from codeact_kernel.tools.checks import Checks
+from codeact_kernel.tools.kept import kept_arguments, kept_result
 from codeact_kernel.tools.passage import let_all, let_through
 from codeact_kernel.tools.quota import Quota
 from codeact_kernel.tools.tool import Tool
 
 _SHOWN = 200
 """Characters of the arguments that a line shows."""
-_KEPT = 16_384
-"""Characters of the arguments that an event carries; of more it has a digest, too."""
 _REASON = 2_000
 """Characters of an error that an event carries."""
 
@@ -194,7 +192,8 @@ class ToolServer:
 
     async def _use(self, tool: Tool, use: ToolUse, who: Caller) -> Any:
         number, begun, ok, reason = str(next(self._numbers)), time.monotonic(), False, "it was cancelled"
-        self._emit(ToolCalled(number, use.name, use.block_id, *_kept(use)))
+        result = ""
+        self._emit(ToolCalled(number, use.name, use.block_id, *kept_arguments(use.args, use.kwargs)))
         try:
             if self._before is not None:
                 use = replace(await self._before(use), name=tool.called)
@@ -218,7 +217,7 @@ class ToolServer:
                 value = await _run(function, args, kwargs, is_async)
             if self._after is not None:
                 value = await self._after(use, value)
-            ok, reason = True, ""
+            ok, reason, result = True, "", kept_result(value)
             return value
         except ToolError as error:
             reason = error.message[:_REASON]
@@ -229,7 +228,7 @@ class ToolServer:
             raise failed from exception
         finally:
             let_all()
-            self._emit(ToolReturned(number, ok, time.monotonic() - begun, reason))
+            self._emit(ToolReturned(number, ok, time.monotonic() - begun, reason, result))
 
     async def _judged(
         self,
@@ -318,23 +317,6 @@ _threads = DaemonThreads()
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=lambda part: f"<{type(part).__name__}>")
 _FIRST = 20
 """Items of a list or dict that an event may show: the characters end there in any case."""
-
-
-def _kept(use: ToolUse) -> tuple[str, str]:
-    """The arguments of a call as an event carries them, and where something is cut off the digest of all."""
-    text = ", ".join(
-        [*map(_whole, use.args), *(f"{key}={_whole(value)}" for key, value in use.kwargs.items())]
-    )
-    if len(text) <= _KEPT:
-        return text, ""
-    return text[:_KEPT], hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _whole(value: Any) -> str:
-    try:
-        return _ENCODER.encode(value)
-    except (TypeError, ValueError, RecursionError):
-        return f"<{type(value).__name__}>"
 
 
 def _shown(use: ToolUse) -> str:

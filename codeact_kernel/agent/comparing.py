@@ -1,0 +1,116 @@
+"""Two records of the same blocks, side by side.
+
+Comes in: two recorded runs. Goes out: for each block whether it ended and put out the same, or what only differs as
+times, addresses and the like do, or something else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal
+
+from codeact_kernel.agent.recorded import RecordedRun
+from codeact_kernel.controls import plain
+
+Verdict = Literal["same", "volatile", "differs", "missing", "new"]
+
+VOLATILE = (
+    r"\b0x[0-9a-fA-F]{4,}\b",  # addresses
+    r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+    r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?",
+    r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?",
+    r"\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|[µμu]s|ms|s|sec|seconds|min)\b(?: ± [^\n]*)?",
+    r"\b1[5-9]\d{8}(?:\.\d+)?\b",  # seconds since the epoch
+    r"\b(?:pid|PID|process)[ =:]{1,3}\d+",
+    r"\bIn ?\[\d+\]",
+    r"/tmp/[\w./-]+",
+)
+"""What differs from one time to the next and says nothing: ours; a user may add more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A block, in two records."""
+
+    turn: int
+    id: str
+    verdict: Verdict
+    before: str = ""
+    """How it ended and what it put out, as text."""
+    after: str = ""
+
+    def difference(self, lines: int = 20) -> list[str]:
+        """What differs, line by line.
+
+        Args:
+            lines: How many at most.
+        """
+        before, after = self.before.splitlines(), self.after.splitlines()
+        found = list(difflib.unified_diff(before, after, "recorded", "now", lineterm="", n=1))[2:]
+        more = [f"… {len(found) - lines} more lines"] if len(found) > lines else []
+        return [*found[:lines], *more]
+
+
+def compare(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] = ()) -> list[Compared]:
+    """Compare the blocks of two runs, turn by turn and in order.
+
+    Args:
+        before: The one that was recorded.
+        after: The other one.
+        volatile: Further patterns of what may differ, as regular expressions.
+
+    Raises:
+        ValueError: If one of them is no pattern.
+    """
+    try:
+        pattern = re.compile("|".join(f"(?:{one})" for one in (*VOLATILE, *volatile)))
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from error
+    one, other = _turns(before), _turns(after)
+    return [
+        _compared(turn, left, right, pattern)
+        for turn in sorted({*one, *other})
+        for left, right in zip_longest(one.get(turn, ()), other.get(turn, ()))
+    ]
+
+
+def _compared(
+    turn: int, left: tuple[str, str] | None, right: tuple[str, str] | None, pattern: re.Pattern[str]
+) -> Compared:
+    if left is None or right is None:
+        name, text = left or right or ("", "")
+        return Compared(
+            turn, name, "new" if left is None else "missing", *(("", text) if left is None else (text, ""))
+        )
+    (name, before), (_, after) = left, right
+    verdict: Verdict = "same"
+    if before != after:
+        verdict = "volatile" if pattern.sub("~", before) == pattern.sub("~", after) else "differs"
+    return Compared(turn, name, verdict, before, after)
+
+
+def _turns(run: RecordedRun) -> dict[int, list[tuple[str, str]]]:
+    """By turn the blocks of code, each with its id, and with its end and its output as text."""
+    turns: dict[int, list[tuple[str, str]]] = {}
+    for cell in run.to_notebook()["cells"]:
+        about = cell["metadata"]["codeact"]
+        if about["kind"] == "run_code" and "id" in about:
+            text = "\n".join([f"[{about['status']}]", *_texts(cell["outputs"])])
+            turns.setdefault(about["turn"], []).append((about["id"], text))
+    return turns
+
+
+def _texts(outputs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for output in outputs:
+        match output["output_type"]:
+            case "stream":
+                yield plain(output["text"])
+            case "error":
+                yield plain(f"{output['ename']}: {output['evalue']}")
+            case _:
+                for mime, value in sorted(output["data"].items()):
+                    yield f"{mime}: {value}"
