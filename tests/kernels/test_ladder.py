@@ -88,9 +88,11 @@ WAITS = {
     "select": "a, b = socket.socketpair()\nselect.select([a], [], [], 100)",
     "epoll": "a, b = socket.socketpair()\ne = select.epoll()\ne.register(a, select.EPOLLIN)\nprint(e.poll(100))",
     "urlopen": (
-        "import urllib.request\ns, kept = socket.create_server(('127.0.0.1', 0)), []\n"
+        "import urllib.request\nfrom codeact_kernel.inkernel.sockets import waits_of\n"
+        "s, kept, me = socket.create_server(('127.0.0.1', 0)), [], threading.get_native_id()\n"
         "def serve():\n"
-        "    kept.append(s.accept()[0])\n    kept[0].recv(1)\n    time.sleep(0.3)\n    print('on', flush=True)\n"
+        "    kept.append(s.accept()[0])\n    kept[0].recv(1)\n"
+        "    while not waits_of(me): time.sleep(0.01)\n    print('on', flush=True)\n"
         "threading.Thread(target=serve).start()\n"
         "urllib.request.urlopen(f'http://127.0.0.1:{s.getsockname()[1]}/')"
     ),
