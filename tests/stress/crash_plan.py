@@ -42,7 +42,8 @@ _END = re.compile(
 def reply(request):
     """What the model says to a request."""
     said = [message["content"] for message in request.messages if message["role"] != "system"]
-    text = _sub(said) if said[0].startswith("SUB") else _root(said)
+    own = [message["content"] for message in request.messages if message["role"] == "assistant"]
+    text = _sub(said) if said[0].startswith("SUB") else _root(said, own)
     return EndpointReply(text, piece=40, delay=0.004)
 
 
@@ -52,11 +53,11 @@ def _sub(said):
     return 'I do it.\n<run_code id="w">\neffect("sub")\nprint("written")\n</run_code>'
 
 
-def _root(said):
+def _root(said, own):
     ends = [
         (id_, _step_of(id_), status, body) for text in said[1:] for id_, status, body in _END.findall(text)
     ]
-    begun = [id_ for text in said[1:] for id_ in _BEGIN.findall(text)]
+    begun = [id_ for text in own for id_ in _BEGIN.findall(text)]
     alive = {_step_of(id_) for id_ in begun if id_ not in {end[0] for end in ends}}
     done = {step for _, step, status, _ in ends if not status}
     seen = next((body for _, step, _, body in reversed(ends) if step == "look"), "")
