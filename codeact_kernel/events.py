@@ -252,9 +252,9 @@ class BlockOutput:
     id: str
     output: Output
     late: bool = False
-    upto: int | None = None
-    """The kernel's number of the next output, where the kernel may outlive its host; None where not all before it is
-    kept yet."""
+    upto: tuple[int, int] | None = None
+    """Where the kernel may outlive its host: its number of the next output, and how many characters the block's text
+    has with this one; None where not all before that is kept yet."""
 
 
 @dataclass(frozen=True, slots=True)

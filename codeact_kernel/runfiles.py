@@ -281,16 +281,17 @@ class SpilledFile:
     Args:
         folder: Where it is; stays open.
         name: Its name, which nothing there has.
+        found: Whether it is there already.
 
     Raises:
-        OSError: If it cannot be made.
+        OSError: If it cannot be made, or opened.
     """
 
-    def __init__(self, folder: Folder, name: str) -> None:
+    def __init__(self, folder: Folder, name: str, *, found: bool = False) -> None:
         self._folder = folder
         self._name = name
         self.path = folder.path / name
-        fd = folder.create(name)
+        fd = folder.read(name) if found else folder.create(name)
         self._is = _identity(fd)
         os.close(fd)
 

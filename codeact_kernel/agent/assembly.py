@@ -180,8 +180,8 @@ async def assemble(
             make_runs(wanted.workspace)
         kernel_settings = replace(kernel_settings, lease=wanted.lease)
         kernel = Kernel(kernel_settings, serve, described, remind, who, together=kin.tree.source.together)
-        kernel.on_leased = lambda leased: emit(KernelLeased(**asdict(leased)))
         await kernel.start(kin.tree.launch, relations.leased)
+        kernel.on_leased = lambda leased: emit(KernelLeased(**asdict(leased)))
     else:
         kernel = await kin.tree.source.take(kernel_settings, serve, described, remind, who)
     size, is_root = settings.checkpoint_size, kin.depth == 0

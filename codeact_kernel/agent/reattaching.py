@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codeact_kernel.agent.recording import OUTPUTS
 from codeact_kernel.agent.remains import Remains
 from codeact_kernel.agent.unfinished import unknown
-from codeact_kernel.blocks import BlockResult, LeftOut, Outcome, Output, format_duration
+from codeact_kernel.blocks import BlockResult, Outcome, format_duration
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels import Leased
-from codeact_kernel.supervisor import LiveBlock, file_of
+from codeact_kernel.supervisor import LiveBlock
 from codeact_kernel.transcript import BlockRecord, Transcript
 
 if TYPE_CHECKING:
@@ -60,9 +58,7 @@ def find_living(parts: Parts, transcript: Transcript) -> Living | None:
     return Living(states)
 
 
-async def take_up_living(
-    living: Living, parts: Parts, transcript: Transcript, remains: Remains, folder: Path
-) -> None:
+async def take_up_living(living: Living, parts: Parts, transcript: Transcript, remains: Remains) -> None:
     """Take blocks up that lived on, and what still comes of those that had ended before; wait for what has ended.
 
     Args:
@@ -70,39 +66,31 @@ async def take_up_living(
         parts: Those of the agent that takes the run up.
         transcript: What happened.
         remains: What is left open.
-        folder: The run's.
     """
     lived_on = parts.kernel.lived_on
     assert lived_on is not None
     ends = []
     for msg_id, state in lived_on.requests.items():
-        name, first = state["id"], remains.upto.get(state["id"], 0)
+        name = state["id"]
+        first, length = remains.upto.get(name, (0, 0))
         if name in living.states:
             record = transcript.blocks[name]
             parts.runner.take_up(name, msg_id, state, first)
-            ended = parts.supervisor.take_up(_so_far(record, remains, folder), record.turn)
+            ended = parts.supervisor.take_up(_so_far(record, remains), record.turn, length)
             ends += [ended] if state["phase"] == wire.ENDED else []
         elif state["held"]:
             await parts.kernel.refuse(msg_id)
         elif (watcher := parts.supervisor.watcher(name)) is not None:
             parts.runner.listen(name, msg_id, state, first, watcher)
+    parts.kernel.settle()
     if ends:
         await asyncio.wait(ends, timeout=END)
 
 
-def _so_far(record: BlockRecord, remains: Remains, folder: Path) -> BlockResult:
+def _so_far(record: BlockRecord, remains: Remains) -> BlockResult:
     """A block as it is kept: what it had put out, and when it was started."""
-    outputs = tuple(_told(remains.outputs.get(record.id, ()), record.id, folder))
-    outcome = Outcome(lane=record.lane)
+    outputs, outcome = tuple(remains.outputs.get(record.id, ())), Outcome(lane=record.lane)
     return BlockResult(record.id, record.block, outcome, outputs, record.queued, record.started)
-
-
-def _told(outputs: Iterable[Output], name: str, folder: Path) -> Iterable[Output]:
-    """Outputs, with the file that holds what the journal has left out of them."""
-    file = f"{OUTPUTS}/{file_of(name)}"
-    exists = (folder / file).is_file()
-    for output in outputs:
-        yield replace(output, file=file) if exists and isinstance(output, LeftOut) else output
 
 
 def told_of_living(living: Living, live: Sequence[LiveBlock], remains: Remains, now: float) -> str:

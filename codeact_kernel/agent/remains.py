@@ -49,8 +49,8 @@ class Remains:
     """Where its kernel is, if that may have outlived its host."""
     outputs: dict[str, list[Output]] = field(default_factory=dict)
     """What each block that runs in such a kernel has put out, by settled id."""
-    upto: dict[str, int] = field(default_factory=dict)
-    """The number of the first output that is not kept, of each block in such a kernel."""
+    upto: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each block in such a kernel the number of the first output that is not kept, and the length of its text."""
     last: float = 0.0
     """When something was last heard of."""
     worked: float = 0.0
@@ -78,6 +78,9 @@ class Remains:
             case RunStarted():
                 self.notes.clear()
                 self.calls.clear()
+                self.leased = None
+            case RunResumed():
+                self.leased = None
             case NoteReceived():
                 self.notes.append(event)
             case Appended(entry=Observation() as observation):

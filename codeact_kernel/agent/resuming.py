@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,15 @@ from codeact_kernel.agent.unfinished import end_of
 from codeact_kernel.blocks import AgentBlock, format_duration
 from codeact_kernel.dialogue import fault_report, format_parts, reminder_report
 from codeact_kernel.errors import KernelDied, KernelError
-from codeact_kernel.events import Appended, BlockFinished, Event, Reply, RunEnded, RunResumed
+from codeact_kernel.events import (
+    Appended,
+    BlockFinished,
+    Event,
+    KernelLeased,
+    Reply,
+    RunEnded,
+    RunResumed,
+)
 from codeact_kernel.kernels import Kernel, Restored, after
 from codeact_kernel.runfiles import Folder
 from codeact_kernel.supervisor import Supervisor
@@ -55,12 +63,14 @@ async def take_past(
     recall(past.transcript, parts.supervisor)
     if goes_on or run.end is None:
         emit(resumed)
+        if (leased := parts.kernel.leased) is not None:
+            emit(KernelLeased(**asdict(leased)))
         take_up(past.transcript, past.remains, folder.path, emit, inbox, living)
     if not goes_on and run.end is None:
         usage = past.transcript.usage - run.before
         emit(RunEnded("cancelled", None, usage, run.turn_count, time.time(), "another task was begun"))
     if living is not None:
-        await take_up_living(living, parts, past.transcript, past.remains, folder.path)
+        await take_up_living(living, parts, past.transcript, past.remains)
         parts.kernel.names = past.remains.names
         if not (goes_on and past.remains.has_answer and not inbox):
             inbox.put(

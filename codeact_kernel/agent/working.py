@@ -200,7 +200,8 @@ class Working:
             *self._what_counts(limits),
         )
         self.emit(started)
-        self._tell_of_lease()
+        if (leased := parts.kernel.leased) is not None:
+            self.emit(KernelLeased(**asdict(leased)))
 
     async def _take_past(self, limits: Limits | None = None) -> None:
         """Take up the run that was resumed, once: its record, what it left open, what is left of its namespace.
@@ -216,7 +217,6 @@ class Working:
         parts = self.parts
         self._shelve(past.folder)
         await self.books.go_on(past)
-        self._tell_of_lease()
         self.books.open_audit(parts.settings, self._options.audit)
         resumed = RunResumed(
             past.transcript.runs[-1].start.run_id,
@@ -226,11 +226,6 @@ class Working:
             past.remains.worked,
         )
         await take_past(past, parts, resumed, self.emit, self.inbox, goes_on=limits is not None)
-
-    def _tell_of_lease(self) -> None:
-        """Keep where the kernel is, if it may outlive this process."""
-        if (leased := self.parts.kernel.leased) is not None:
-            self.emit(KernelLeased(**asdict(leased)))
 
     def _what_counts(self, limits: Limits) -> tuple[str, str, str, str, dict[str, Any]]:
         """What a run's beginning tells of the kernel, the approvals, the sandbox and the options."""

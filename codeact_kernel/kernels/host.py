@@ -412,6 +412,10 @@ class Kernel:
             self.lived_on = LivedOn(error.message if isinstance(error, Gone) else f"is lost: {error.message}")
         return self._process is not None and not self._process.is_over
 
+    def settle(self) -> None:
+        """Take that what lived on in it is taken up: from now on it ends when it is left. Before, it is let go of."""
+        self.process.is_spared = False
+
     async def _start_whole(self, begin: Begin, *, again: bool = False) -> None:
         self._process = await begin(self._launch, self.settings)
         self._process.on_death = lambda death: self.on_death(death)
@@ -424,7 +428,9 @@ class Kernel:
             watches = [self._watch_memory(), *([self._watch_disk()] if self.settings.sandbox else [])]
             self._watches = [asyncio.get_running_loop().create_task(watch) for watch in watches]
             self.keep_checkpoints(self.checkpoints)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KernelError):
+                self._process.is_spared = False
             await self._stop()
             raise
         if self._process.leased is not None:

@@ -34,10 +34,10 @@ class Keeper:
     """Takes hosts, one at a time.
 
     Args:
-        about: "socket": where hosts connect; "gone": the pipe on which the kernel hears that one is gone; "folders":
-            what is removed with the kernel; "parent": whether the kernel ends with its parent; and the terms, which
-            each host gives anew: "lease": seconds; "memory": bytes that it may hold, or null; "disk": [folders, bytes
-            by which they may grow], or null.
+        about: "packages": where this package lies, and what it needs; "socket": where hosts connect; "gone": the pipe
+            on which the kernel hears that one is gone; "folders": what is removed with the kernel; "parent": whether
+            the kernel ends with its parent; and the terms, which each host gives anew: "lease": seconds; "memory":
+            bytes that it may hold, or null; "disk": [folders, bytes by which they may grow], or null.
         kernel: The process that it has started.
     """
 
@@ -45,7 +45,7 @@ class Keeper:
         self._about = about
         self._kernel = kernel
         self._number = 0
-        self._has_host = False
+        self._host: asyncio.StreamWriter | None = None
         self._changed = asyncio.Event()
 
     async def keep(self) -> bool:
@@ -60,7 +60,7 @@ class Keeper:
             while not ended.is_set():
                 self._changed.clear()
                 # For ever where a host is there.
-                alone = asyncio.ensure_future(asyncio.Event().wait() if self._has_host else self._alone())
+                alone = asyncio.ensure_future(asyncio.Event().wait() if self._host else self._alone())
                 waits = [alone, *map(asyncio.ensure_future, (ended.wait(), self._changed.wait()))]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 is_over = alone.done()
@@ -68,8 +68,14 @@ class Keeper:
                     wait.cancel()
                 await asyncio.gather(*waits, return_exceptions=True)
                 if is_over:
-                    break
-        return self._has_host
+                    alone.result()
+                    return False
+            if self._host is None:
+                return False
+            self._changed.clear()
+            self._host.close()
+            await self._changed.wait()
+            return True
 
     async def _alone(self) -> None:
         """Wait until the kernel has to end for want of a host, or for what it takes."""
@@ -94,17 +100,17 @@ class Keeper:
                         task.cancel()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._has_host or _user_of(writer) != os.geteuid():
+        if self._host is not None or _user_of(writer) != os.geteuid():
             writer.close()
             return
-        self._has_host = True
+        self._host = writer
         self._number += 1
         self._changed.set()
         writer.write(json.dumps({"host": self._number}).encode() + b"\n")
         with suppress(OSError, ValueError):
             while told := await reader.readline():
                 self._about |= json.loads(told)
-        self._has_host = False
+        self._host = None
         self._tell(self._number)
         self._changed.set()
 
@@ -125,6 +131,14 @@ def _user_of(writer: asyncio.StreamWriter) -> int:
     return int(uid)
 
 
+def _end(about: dict[str, Any], kernel: int) -> None:
+    from codeact_kernel.kernels.janitor import end
+
+    end(kernel)
+    for folder in about["folders"]:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main(about: dict[str, Any], command: list[str]) -> int:
     """Start a kernel and keep it.
 
@@ -139,12 +153,13 @@ def main(about: dict[str, Any], command: list[str]) -> int:
     kernel = subprocess.Popen(command, env=env)
     for ignored in (signal.SIGINT, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    if not asyncio.run(Keeper(about, kernel.pid).keep()):
-        from codeact_kernel.kernels.janitor import end
-
-        end(kernel.pid)
-        for folder in about["folders"]:
-            shutil.rmtree(folder, ignore_errors=True)
+    sys.path += about["packages"]
+    has_host = False
+    try:
+        has_host = asyncio.run(Keeper(about, kernel.pid).keep())
+    finally:
+        if not has_host:
+            _end(about, kernel.pid)
     code = kernel.wait()
     return code if code >= 0 else 128 - code
 

@@ -30,8 +30,11 @@ class Large:
     def __init__(self, folder: Path, most: int) -> None:
         self._folder = folder
         self._most = most
-        self._files: OrderedDict[int, Path] = OrderedDict()
-        self._latest = 0
+        # Those of an earlier host, in a kernel that has outlived it: code there may have handles to them.
+        there = ((file.stem.partition("-")[2], file) for file in folder.glob("result-*.json"))
+        found = sorted((int(number), file) for number, file in there if number.isdecimal())
+        self._files: OrderedDict[int, Path] = OrderedDict(found)
+        self._latest = next(reversed(self._files), 0)
 
     def hold(self, packed: Any, what: str) -> dict[str, Any] | None:
         """Put a result into a file, if it is large.

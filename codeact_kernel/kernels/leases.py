@@ -20,14 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jupyter_client
+import psutil
+import zmq
+
 from codeact_kernel.errors import KernelError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.forked import ForkedProcess, Refused
 from codeact_kernel.kernels.interpreter import Launch
 from codeact_kernel.kernels.memory import most_memory
-from codeact_kernel.kernels.sandbox import OWN, own_folder
+from codeact_kernel.kernels.sandbox import OWN, PACKAGE, own_folder
 from codeact_kernel.kernels.settings import KernelSettings
 
+NEEDED = (psutil, jupyter_client, zmq)
+"""What a keeper needs. It looks for modules only where this process has found these, not where blocks may write."""
 KEEPER = Path(__file__).with_name("keeper.py")
 START = 20.0
 """Seconds that a keeper may take to listen, and that it waits for its first host; it takes a tenth of one."""
@@ -93,6 +99,9 @@ class Hold:
             parent: Whether the kernel watches its parent, and ends with that.
         """
         told = {
+            "packages": sorted(
+                {str(PACKAGE.parent), *(str(Path(str(m.__file__)).parents[1]) for m in NEEDED)}
+            ),
             "socket": str(self._place),
             "gone": str(folder / OWN / wire.GONE_PIPE),
             "folders": [str(folder), str(self._place.parent)],

@@ -97,6 +97,8 @@ class KernelProcess:
         """This host's hold on it, where it may outlive that."""
         self.leased: Leased | None = None
         """Where another host finds it then."""
+        self.is_spared = False
+        """Whether to stop is to let go of it: it lived on, and nobody has settled down in it yet."""
         self.folder = folder or make_kernel_folder()
         self.own = own_folder(self.folder)
         """What of its folder the kernel may write."""
@@ -143,7 +145,7 @@ class KernelProcess:
         Raises:
             KernelError: If it does not answer. It is ended then.
         """
-        provisioner, self.leased = self.manager.provisioner, leased
+        provisioner, self.leased, self.is_spared = self.manager.provisioner, leased, True
         provisioner.process, provisioner.pid, provisioner.pgid = process, process.pid, process.pid
         try:
             if self._sandbox is not None:
@@ -154,6 +156,7 @@ class KernelProcess:
             self._connect(connection_of(self.folder))
             self.info = await self.client.ready(ANSWER)
         except TimeoutError:
+            self.is_spared = False
             await self.stop()
             raise Gone(f"lived on, but did not answer within {ANSWER:g} s, and was ended") from None
         except BaseException:
@@ -217,31 +220,37 @@ class KernelProcess:
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
-        await self._end_children()
+        if not self.is_spared:
+            await self._end_children()
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
         if hasattr(self, "client"):
             await self.client.aclose()
-        if self.hold is not None and self._cell is not None and self.death is None:
-            # As long as its keeper keeps others from its number.
-            await asyncio.to_thread(self._cell.sweep)
-        if self.manager.has_kernel:
-            await self.manager.shutdown_kernel(now=True)
-            self.manager.cleanup_connection_file()
+        if not self.is_spared:
+            await self._end()
         self.manager.context.destroy(linger=0)
         os.close(self._own)
         if self.proxy is not None:
             await self.proxy.aclose()
         if self._cell is not None:
             await asyncio.to_thread(self._cell.close)
-        shutil.rmtree(self.folder, ignore_errors=True)
         if self.hold is not None:
-            self.hold.close()
+            self.hold.let_go() if self.is_spared else self.hold.close()
+        if not self.is_spared:
+            shutil.rmtree(self.folder, ignore_errors=True)
         if self._is_watched:
             janitor.release(self.folder)
             self._is_watched = False
         self.is_over = True
+
+    async def _end(self) -> None:
+        if self.hold is not None and self._cell is not None and self.death is None:
+            # As long as its keeper keeps others from its number.
+            await asyncio.to_thread(self._cell.sweep)
+        if self.manager.has_kernel:
+            await self.manager.shutdown_kernel(now=True)
+            self.manager.cleanup_connection_file()
 
     async def _start(self, cwd: Path, env: dict[str, str]) -> None:
         try:
@@ -349,6 +358,7 @@ async def take_up(launch: Launch, settings: KernelSettings, leased: Leased) -> K
     taken = KernelProcess(launch, sandbox=settings.sandbox, hold=hold, folder=Path(leased.folder))
     await taken.take_up(process, leased)
     if leased.walls != found.walls:
+        taken.is_spared = False
         await taken.stop()
         raise Gone("lived on, but was started otherwise than what is asked for now, and was ended")
     return taken

@@ -7,8 +7,7 @@ alive.
 from __future__ import annotations
 
 from codeact_kernel.supervisor.live import LiveBlock
-from codeact_kernel.supervisor.shelf import file_of
 from codeact_kernel.supervisor.supervisor import Supervisor, SupervisorSettings
 from codeact_kernel.supervisor.tape import Tape
 
-__all__ = ["LiveBlock", "Supervisor", "SupervisorSettings", "Tape", "file_of"]
+__all__ = ["LiveBlock", "Supervisor", "SupervisorSettings", "Tape"]

@@ -95,6 +95,7 @@ class BlockWatch:
         self._emit = emit
         self._wall = wall
         self._queued = wall() if queued is None else queued
+        self._is_earlier = queued is not None
         self._upto: int | None = None
         self._started: float | None = None
         self._lane: str | None = None
@@ -122,7 +123,8 @@ class BlockWatch:
             return
         self._lane = lane
         self._started = at
-        self.clock.begin()
+        # One that an earlier process has queued may have been started long ago; else no clock that is set is asked.
+        self.clock.begin(max(0.0, self._wall() - at) if self._is_earlier else 0.0)
         self._emit(BlockStarted(self.job.id, lane, at))
 
     def held(self, by: str | None) -> None:
@@ -195,7 +197,8 @@ class BlockWatch:
 
     def _keep(self, output: Output, upto: int | None = None) -> None:
         self.log.add(output)
-        self._emit(BlockOutput(self.job.id, output, late=self.ended.done(), upto=upto))
+        place = None if upto is None else (upto, self.log.tape.length)
+        self._emit(BlockOutput(self.job.id, output, late=self.ended.done(), upto=place))
 
     @property
     def began(self) -> asyncio.Future[float]:

@@ -9,7 +9,7 @@ may print what it likes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from codeact_kernel.blocks import (
@@ -23,7 +23,7 @@ from codeact_kernel.blocks import (
 )
 from codeact_kernel.excerpt import Excerpt
 from codeact_kernel.runfiles import SpilledFile
-from codeact_kernel.supervisor.tape import Tape
+from codeact_kernel.supervisor.tape import IN_MEMORY, Tape
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """Terminal control sequences: CSI and OSC, as ECMA-48 defines them."""
@@ -86,6 +86,26 @@ class OutputLog:
         self.tape.append(piece)
         if isinstance(output, DisplayOutput) and output.display_id:
             self._show(output.display_id, (start, self.tape.length), output.update)
+
+    def go_on(self, outputs: Sequence[Output], length: int, files: Iterable[SpilledFile]) -> None:
+        """Begin with what an earlier process has kept.
+
+        Args:
+            outputs: The outputs; of a long text all past its beginning may be left out of them.
+            length: The characters of the text.
+            files: Where all of it may be, if it is long.
+        """
+        for file in files if length >= IN_MEMORY else ():
+            beginning = as_text(outputs[:1])[:_TAIL].encode("utf-8", "replace")
+            if file.read(0, len(beginning)) == beginning:
+                self.tape.go_on(file, length)
+                for output in outputs:
+                    self._excerpt.add(output)
+                self._tail = self.tape.read(max(0, length - _TAIL))
+                self._at_line_start = self._tail.endswith("\n")
+                return
+        for output in outputs:
+            self.add(output)
 
     @property
     def mark(self) -> Mark:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from codeact_kernel.runfiles import Folder, SpilledFile
@@ -44,10 +45,20 @@ class Shelf:
         Raises:
             OSError: If it cannot be made.
         """
-        folder, first = self._folder(), file_of(job_id)
-        stem = first.removesuffix(".txt")
-        names = (first if number == 1 else f"{stem}-{number}.txt" for number in range(1, 1_000_000))
-        return SpilledFile(folder, next(name for name in names if not folder.has(name)))
+        folder = self._folder()
+        return SpilledFile(folder, next(name for name in _names(job_id) if not folder.has(name)))
+
+    def found(self, job_id: str) -> Iterator[SpilledFile]:
+        """The files that an earlier process may have made for a block.
+
+        Args:
+            job_id: The block.
+
+        Raises:
+            OSError: If one is no plain file.
+        """
+        folder = self._folder()
+        yield from (SpilledFile(folder, name, found=True) for name in takewhile(folder.has, _names(job_id)))
 
     def shown(self, path: Path | None) -> str | None:
         """How to call a file to somebody who stands in the run's folder; None for one that will go.
@@ -79,11 +90,7 @@ class Shelf:
         return self._open[path]
 
 
-def file_of(job_id: str) -> str:
-    """The name of the file that holds a block's output, if it is long.
-
-    Args:
-        job_id: The block's settled id.
-    """
+def _names(job_id: str) -> Iterator[str]:
+    """The names of files for a block's output, in order."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", job_id).strip("-")[:60] or "block"
-    return f"{stem}.txt"
+    return (f"{stem}.txt" if number == 1 else f"{stem}-{number}.txt" for number in range(1, 1_000_000))

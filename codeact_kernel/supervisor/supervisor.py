@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
-from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, Output, format_duration
+from codeact_kernel.blocks import AgentBlock, BlockResult, CodeBlock, Job, Outcome, format_duration
 from codeact_kernel.errors import KernelDied, KernelError, ToolError
 from codeact_kernel.events import CancelAsked
 from codeact_kernel.masking import Mask
@@ -129,11 +129,12 @@ class Supervisor:
             result: Its end, with its outputs.
             turn: The turn that it belonged to.
         """
-        watch = self._known_already(Job(result.id, result.block, turn), turn, result.queued, result.outputs)
+        watch = self._known_already(Job(result.id, result.block, turn), turn, result.queued)
+        watch.log.go_on(result.outputs, 0, ())
         watch.ended.set_result(result)
         self._keep(result)
 
-    def take_up(self, record: BlockResult, turn: int) -> asyncio.Future[BlockResult]:
+    def take_up(self, record: BlockResult, turn: int, length: int) -> asyncio.Future[BlockResult]:
         """Take a block in hand that an earlier process has launched, and that lives; `launch` for what runs already.
 
         Its runner has to know it. Its time goes on, also through the time in which nobody was there.
@@ -141,11 +142,16 @@ class Supervisor:
         Args:
             record: What is kept of it: its outputs, and when it was queued and started.
             turn: The turn that it belongs to.
+            length: The characters that it has put out as text.
 
         Returns:
             Done when it has ended.
         """
-        watch = self._known_already(Job(record.id, record.block, turn), turn, record.queued, record.outputs)
+        watch = self._known_already(Job(record.id, record.block, turn), turn, record.queued)
+        try:
+            watch.log.go_on(record.outputs, length, self.shelf.found(record.id))
+        except OSError:
+            watch.log.go_on(record.outputs, 0, ())
         if record.started is not None:
             watch.take_up(record.started, record.outcome.lane)
         self._begin(self._taken_up(watch), watch)
@@ -162,12 +168,10 @@ class Supervisor:
         """
         return self._watches.get(job_id)
 
-    def _known_already(self, job: Job, turn: int, queued: float, outputs: Iterable[Output]) -> BlockWatch:
+    def _known_already(self, job: Job, turn: int, queued: float) -> BlockWatch:
         watch = BlockWatch(
             job, turn, self._timeout(job), self._emit, self._wall, self.shelf, self._mask, queued
         )
-        for output in outputs:
-            watch.log.add(output)
         self._know(watch)
         return watch
 

@@ -6,6 +6,8 @@ memory; once it is long all but its end lies in a file, as plain UTF-8 that any 
 
 from __future__ import annotations
 
+import codecs
+import errno
 import re
 from bisect import bisect_right
 from collections.abc import Callable
@@ -70,6 +72,30 @@ class Tape:
         section = 1 if self.is_written_at_once else SECTION
         if self.length - self._starts[-1] >= (IN_MEMORY if self._file is None else section):
             self.write()
+
+    def go_on(self, file: SpilledFile, length: int) -> None:
+        """Begin with what an earlier process has written.
+
+        Args:
+            file: Its file.
+            length: The characters of it that count; what is behind them goes.
+
+        Raises:
+            OSError: If there are fewer, or it cannot be read.
+        """
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        starts, sizes, lines, at = [0], [0], [0], 0
+        while starts[-1] < length and (piece := file.read(at, SECTION)):
+            at += len(piece)
+            text = decoder.decode(piece)[: length - starts[-1]]
+            starts.append(starts[-1] + len(text))
+            sizes.append(sizes[-1] + len(encoded(text)))
+            lines.append(lines[-1] + text.count("\n"))
+        if starts[-1] < length:
+            raise OSError(errno.EIO, f"{file.path} holds less than it should")
+        file.shorten(sizes[-1])
+        self._file, self._starts, self._bytes, self._lines = file, starts, sizes, lines
+        self.length, self.lines = starts[-1], lines[-1]
 
     def read(self, start: int = 0, stop: int | None = None) -> str:
         """Read a part.

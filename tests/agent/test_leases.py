@@ -126,6 +126,10 @@ async def test_each_line_is_there_once_though_two_hosts_were_killed_while_it_was
     at = count(tmp_path)
     await until(lambda: count(tmp_path) > at + 50)
 
+    # Who does not come to go on lets go of it again.
+    async with Agent.resume(tmp_path / "run", model=ScriptedModel([])) as agent:
+        assert not agent._working.parts.kernel.lived_on.fault
+
     def enough(event):
         if isinstance(event, Appended):
             (tmp_path / "enough").touch()
@@ -186,8 +190,24 @@ async def test_a_lease_that_has_run_out_leaves_nothing_and_the_model_is_told(tmp
     await until(lambda: not any(map(_lives, family)))
     folders = [Path(about["folder"]), Path(about["socket"]).parent]
     await until(lambda: not any(folder.exists() for folder in folders))
+    await nobody_is_believed_who_says_where_it_is(tmp_path)
     told, _, _ = await resumed(tmp_path, "done", lease="none")
     assert "Your kernel, which may outlive it for a while, has ended meanwhile." in told
+
+
+async def nobody_is_believed_who_says_where_it_is(place):
+    """A record that somebody has added a line to leads nowhere, also where its user trusts it."""
+    journal, socket, came = place / "run" / "journal.jsonl", place / "private" / "keeper", []
+    whole = journal.read_bytes()
+    socket.parent.mkdir(mode=0o700)
+    forged = leased(place) | {"socket": str(socket), "mac": "0" * 64}
+    journal.write_bytes(whole + json.dumps(forged).encode() + b"\n")
+    listening = await asyncio.start_unix_server(lambda *_: came.append(1), socket)
+    agent = Agent.resume(place / "run", model=ScriptedModel([]), trust_record=True)
+    async with listening, agent:
+        assert agent._working.parts.kernel.lived_on is None
+    assert not came
+    journal.write_bytes(whole)
 
 
 def _name(pid):

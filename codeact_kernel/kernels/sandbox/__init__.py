@@ -8,6 +8,7 @@ from __future__ import annotations
 from codeact_kernel.kernels.sandbox.cell import OWN, PROXY, Cell, Start, make_kernel_folder, own_folder
 from codeact_kernel.kernels.sandbox.choose import Sandbox, choose_sandbox
 from codeact_kernel.kernels.sandbox.holder import children, spawning
+from codeact_kernel.kernels.sandbox.places import PACKAGE
 from codeact_kernel.kernels.sandbox.proxy import Proxy, Told
 from codeact_kernel.kernels.sandbox.settings import AUTO, MODES, SandboxSettings
 from codeact_kernel.kernels.sandbox.telling import describe_sandbox, name_sandbox, sandbox_for_model
@@ -17,6 +18,7 @@ __all__ = [
     "AUTO",
     "MODES",
     "OWN",
+    "PACKAGE",
     "PROXY",
     "Cell",
     "Proxy",
