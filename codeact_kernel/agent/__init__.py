@@ -21,7 +21,7 @@ from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
 from codeact_kernel.agent.recorded import RecordedRun
 from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK, OUTPUTS
-from codeact_kernel.agent.replaying import answering_tools, execute, moments
+from codeact_kernel.agent.replaying import answering_tools, execute, fork, moments
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
 from codeact_kernel.agent.runs import KnownRun, known_runs, leftovers, old_runs, remove_leftover, remove_run
@@ -60,6 +60,7 @@ __all__ = [
     "compare",
     "execute",
     "find_run",
+    "fork",
     "house",
     "known_runs",
     "leftovers",

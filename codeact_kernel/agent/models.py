@@ -14,6 +14,7 @@ from codeact_kernel.agent.discretion import DiscreetModel
 from codeact_kernel.agent.fallback import PATIENCE, FallbackModel
 from codeact_kernel.agent.limiting import patience_of
 from codeact_kernel.agent.spending import SpendingModel
+from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import Event, ModelRetry
 from codeact_kernel.masking import Mask, url_password
 from codeact_kernel.messages import ModelRequest, Piece
@@ -25,6 +26,7 @@ from codeact_kernel.model import (
     resolve_for_agent,
     resolve_vision,
 )
+from codeact_kernel.model.replay import ForkedModel, ReplayModel
 from codeact_kernel.policy import Budget
 from codeact_kernel.protocols import Model
 from codeact_kernel.record import AGENTS, slug
@@ -108,6 +110,13 @@ class Models:
             self.model = (
                 named if isinstance(named, SharedModel) else self._stood_in_for(self._door(named, None))
             )
+        self._forked: ForkedModel | None = None
+        self._replayed = (
+            Path(self.settings.model) if self.settings and self.settings.kind == "replay" else None
+        )
+        """The record whose sub-agents say again what they said."""
+        if options.fork is not None:
+            self._fork(*options.fork)
 
     def for_agent(self, alias: str | None, name: str) -> str | SharedModel:
         """The model of a sub-agent.
@@ -119,9 +128,9 @@ class Models:
         Raises:
             ConfigError: If something about it is wrong.
         """
-        if alias is None and self.settings is not None and self.settings.kind == "replay":
-            recorded = Path(self.settings.model)
-            recorded = (recorded if recorded.is_dir() else recorded.parent) / AGENTS / slug(name)
+        if alias is None and self._replayed is not None and not (self._forked and self._forked.is_live):
+            place = self._replayed if self._replayed.is_dir() else self._replayed.parent
+            recorded = place / AGENTS / slug(name)
             if recorded.is_dir():
                 return f"replay:{recorded}"
         if alias is None:
@@ -160,6 +169,13 @@ class Models:
         """Let go of what was opened here."""
         for model in self._own:
             await model.aclose()
+
+    def _fork(self, record: Path | str, turn: int) -> None:
+        recorded = ReplayModel.load(Path(record).expanduser())
+        if not 2 <= turn <= recorded.left + 1:
+            raise ConfigError(f"{record} can be forked at turn 2 to {recorded.left + 1}, and not at {turn}")
+        self._replayed = Path(record).expanduser()
+        self.model = self._forked = ForkedModel(self._door(recorded, None), self.model, turn - 1)
 
     def _with_fallback(self, settings: ModelSettings) -> Model:
         """Open a model that another one stands in for, where one is named."""

@@ -30,6 +30,8 @@ class Options:
     """What `--model` takes (a model's name, an alias, "local", "replay:FILE"), or a `Model`. None takes
     `CODEACT_MODEL` or the settings' model."""
     _: KW_ONLY
+    fork: tuple[Path | str, int] | None = None
+    """A record, and one of its turns: the replies before that turn are said again, and from it on the model answers."""
     tools: Iterable[Callable[..., Any] | Tool | Toolset] = ()
     """Functions that blocks can call by their names, and sets of them."""
     mcp: Path | str | Mapping[str, Any] | None = None

@@ -21,15 +21,17 @@ class Pace(Hooks):
 
     Args:
         recorded: What is replayed.
+        before: The turn before which the replay ends, where another model goes on; None for all of it.
     """
 
-    def __init__(self, recorded: RecordedRun) -> None:
+    def __init__(self, recorded: RecordedRun, before: int | None = None) -> None:
+        turns = [turn for turn in recorded.turns if turn.reply and (before is None or turn.number < before)]
         self._left = [
-            {b.id for b in recorded.blocks if b.result and b.result.ended <= turn.started}
-            for turn in recorded.turns
-            if turn.reply
+            {b.id for b in recorded.blocks if b.result and b.result.ended <= turn.started} for turn in turns
         ]
         """Of each reply that is still to come, what had ended before it was asked for."""
+        self.is_over = False
+        """Whether a reply was asked for that is not to be replayed."""
         self._live: set[str] = set()
         self._is_asked = False
         self._said = ""
@@ -52,9 +54,12 @@ class Pace(Hooks):
 
     async def before_model_call(self, request: ModelRequest) -> None:  # type: ignore[override]
         """Wait for what had ended by now."""
-        if not self._is_asked or not self._left:
+        if not self._is_asked:
             return
         self._is_asked = False
+        if not self._left:
+            self.is_over = True
+            return
         ended = self._left.pop(0)
         while self._live & ended:
             self._news.clear()

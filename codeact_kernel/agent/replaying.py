@@ -6,10 +6,11 @@ of the same replies in a fresh kernel.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -58,15 +59,18 @@ def moments(recorded: RecordedRun) -> list[tuple[float, Event]]:
 
 
 def answering_tools(
-    recorded: RecordedRun, tools: Iterable[Callable[..., Any] | Tool | Toolset]
+    recorded: RecordedRun,
+    tools: Iterable[Callable[..., Any] | Tool | Toolset],
+    is_live: Callable[[], bool] = lambda: False,
 ) -> list[Tool]:
     """The tools of a recorded run, which give again what they gave, and do nothing.
 
     Args:
         recorded: The run; its journal has the answers.
         tools: Those that are known, with their signatures. Of others it is known how blocks called them.
+        is_live: Whether they are called by now, as far as they are known.
     """
-    answers = _Answers(events_of(recorded.path))
+    answers = _Answers(events_of(recorded.path), is_live)
     known = [as_tool(tool) for tool in tools if not isinstance(tool, Toolset)]
     codes = "\n".join(record.block.code for record in recorded.blocks if isinstance(record.block, CodeBlock))
     others = sorted(answers.names - {tool.called for tool in known})
@@ -110,10 +114,40 @@ async def execute(
     return RecordedRun.load(folder)
 
 
+def fork(
+    recorded: RecordedRun, turn: int, fields: Mapping[str, Any]
+) -> tuple[list[str], Callable[..., Agent]]:
+    """Prepare a run that begins as another one, and goes on by itself.
+
+    Args:
+        recorded: The other one.
+        turn: The first turn that the agent's own model answers. Till then tools give what they gave.
+        fields: Those of the agent.
+
+    Returns:
+        The tasks up to that turn; and what makes the agent, of fields that are not as these.
+    """
+    pace = Pace(recorded, turn)
+    runs = recorded.transcript.runs
+    tasks = [run.start.task for run in runs if run.number == 0 or (run.turns and run.turns[0].number < turn)]
+    own = {
+        "fork": (recorded.notebook, turn),
+        "protocol": str(recorded.about.options.get("protocol", "tags")),
+        "tools": answering_tools(recorded, fields.get("tools", ()), lambda: pace.is_over),
+        "hooks": [pace],
+    }
+
+    def make(**given: Any) -> Agent:
+        return Agent(**{**fields, **given, **own, "observers": [*given.get("observers", ()), pace]})
+
+    return tasks, make
+
+
 class _Answers:
     """What tools gave: each answer once, and where one is asked for once more, the last of them again."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self, events: Iterable[Event], is_live: Callable[[], bool]) -> None:
+        self._is_live = is_live
         self.names: set[str] = set()
         self._given: defaultdict[tuple[str, ...], deque[ToolReturned]] = defaultdict(deque)
         """By name and arguments; and, for tools whose signature is not known, by name alone."""
@@ -130,11 +164,14 @@ class _Answers:
         """A tool that gives what was recorded."""
 
         def answer(*args: Any, **kwargs: Any) -> Any:
+            if by_arguments and self._is_live():
+                return tool.function(*args, **kwargs)
             said = kept_arguments(args, kwargs) if by_arguments else ()
             return self._next((tool.called, *said))
 
         async def later(*args: Any, **kwargs: Any) -> Any:
-            return answer(*args, **kwargs)
+            given = answer(*args, **kwargs)
+            return await given if inspect.isawaitable(given) else given
 
         return replace(tool, function=later if tool.is_async else answer)
 

@@ -194,6 +194,7 @@ class Subagents:
             replace(
                 self._options,
                 model=self._open_model(block.model, name),
+                fork=None,
                 vision=self._seer,
                 tools=tools,
                 mcp=None,

@@ -53,15 +53,18 @@ Volatile = Annotated[
         help="What may differ, besides times, durations, addresses and the like. May be given more than once.",
     ),
 ]
-_OF_MODELS = (
-    *("model", "base_url", "protocol", "vision_model", "fallback_model", "patience"),
-    *("max_turns", "max_tokens", "max_cost", "max_calls", "mcp", "dry_run", "otel"),
-)
-"""Options that say nothing where the model's words are recorded."""
+ForkAt = Annotated[
+    int | None,
+    typer.Option(
+        metavar="TURN",
+        help="Begin a run of your own: what was said before this turn is said again, with tools that give what they "
+        "gave, and from it on the model goes on.",
+    ),
+]
 _LISTED = ("differs", "missing", "new")
 
 
-@choosing(*_OF_MODELS)
+@choosing("protocol", "lease")
 def replay(
     file: RecordPlace,
     play: Play = False,
@@ -71,19 +74,26 @@ def replay(
     live_tools: LiveTools = False,
     volatile: Volatile = None,
     trust_record: TrustRecord = False,
+    fork_at: ForkAt = None,
     *,
     chosen: Choices,
 ) -> int:
     """Show a recorded run again, or execute its blocks again and compare.
 
-    Without --execute nothing runs. With it, blocks run in the current folder, in a sandbox, whatever the record says of
-    those; the exit code is 0 where all came out as recorded or differs only in what is volatile, else 1.
+    Without --execute or --fork-at nothing runs. With them, blocks run in the current folder, in a sandbox, whatever the
+    record says of those. The exit code of --execute is 0 where all came out as recorded or differs only in what is
+    volatile, else 1; that of --fork-at is as for `codeact run`.
     """
     from codeact_kernel.agent import RecordedRun
 
-    if play and execute:
-        raise ConfigError("--play shows a run, --execute runs its blocks: give one of them")
+    if play + execute + (fork_at is not None) > 1:
+        raise ConfigError(
+            "--play shows a run, --execute runs its blocks, --fork-at goes on: give one of them"
+        )
     recorded = RecordedRun.load(file)
+    if fork_at is not None:
+        _trusted(recorded, trust_record)
+        return _fork(recorded, fork_at, chosen)
     if execute:
         _trusted(recorded, trust_record)
         return _execute(recorded, chosen, volatile or [], live_tools)
@@ -173,6 +183,28 @@ def _execute(recorded: RecordedRun, chosen: Choices, volatile: list[str], live_t
                 raise ConfigError(f"--volatile: {error}") from error
             out.write(masked(report(found)))
             return 1 if any(block.verdict in _LISTED for block in found) else 0
+
+        return in_loop(work)
+
+
+def _fork(recorded: RecordedRun, turn: int, chosen: Choices) -> int:
+    from codeact_kernel.agent import fork
+    from codeact_kernel.cli.conduct import working
+    from codeact_kernel.cli.loop import Signals, in_loop
+    from codeact_kernel.cli.screens import open_screen
+    from codeact_kernel.cli.streams import answers
+
+    with answers() as out:
+        fields = chosen.agent_fields()
+        tasks, make = fork(recorded, turn, fields)
+        screen = open_screen(str(recorded.about.options.get("protocol", "tags")))
+
+        async def work(signals: Signals) -> int:
+            code = 0
+            async with working(fields, screen, signals, out, make=make) as conductor:
+                for task in tasks:
+                    code = await conductor.work(task)
+            return code
 
         return in_loop(work)
 

@@ -2,18 +2,20 @@
 
 Comes in: a file of recorded replies: one JSON object a line, or a run's notebook, which keeps them under
 `metadata.codeact.replies`; in both a reply is `{"text": …, "finish": …, "calls": […]}`. Goes out: a `Model`
-that gives them in order. What is asked is not looked at, nothing is sent anywhere, and nothing is paid.
+that gives them in order. What is asked is not looked at, nothing is sent anywhere, and nothing is paid. Another
+model can go on after some of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codeact_kernel.errors import ConfigError, ModelRefused, RecordError
 from codeact_kernel.messages import CallPiece, EndPiece, ModelRequest, Piece, TextPiece, ToolCall, Usage
+from codeact_kernel.protocols import Model
 
 
 class ReplayModel:
@@ -92,6 +94,46 @@ class ReplayModel:
 
     async def aclose(self) -> None:
         """Nothing to let go of."""
+
+
+class ForkedModel:
+    """Says again what was recorded, and from some reply on asks another model.
+
+    Args:
+        recorded: Has the replies.
+        live: Answers after them.
+        replies: How many replies are said again.
+    """
+
+    def __init__(self, recorded: Model, live: Model, replies: int) -> None:
+        self._recorded = recorded
+        self._live = live
+        self._left = replies
+
+    @property
+    def is_live(self) -> bool:
+        """Whether all that was to be said again has been said."""
+        return self._left == 0
+
+    @property
+    def name(self) -> str:
+        """That of the model that answers in the end."""
+        return self._live.name
+
+    @property
+    def window(self) -> int | None:
+        """As in `Model`."""
+        return self._live.window
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Piece]:
+        """As in `Model`."""
+        if self.is_live:
+            return self._live.stream(request)
+        self._left -= 1
+        return self._recorded.stream(request)
+
+    async def aclose(self) -> None:
+        """Nothing: neither is ours."""
 
 
 def _from_lines(path: Path, text: str) -> list[object]:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 def weather(city: str, days: int = 1) -> dict:
     \"\"\"The weather.\"\"\"
-    Path("called.txt").write_text(city)
+    with Path("called.txt").open("a") as file:
+        file.write(city)
     return {"city": city, "degrees": [21.5] * days}
 
 
@@ -111,3 +112,28 @@ def test_a_run_is_shown_again_at_its_speed_or_another_and_step_by_step(codeact, 
         assert next(steps) == str(turns)
     assert codeact("replay", recorded, "--play", "--execute").code == 2
     assert "there is no record" in codeact("replay", "none").line
+
+
+@pytest.mark.kernel
+def test_a_fork_says_again_what_was_said_before_a_turn_and_then_another_model_goes_on(
+    codeact, recorded, scripted, block, place
+):
+    turns = len(RecordedRun.load(recorded).turns)
+    asked = []
+
+    def script(request):
+        asked.append(request.body["messages"])
+        return "It is 43." if len(asked) > 1 else block("print(x + 2, weather('Basel', days=1)['city'])")
+
+    options = (*scripted(script), "--tools", "my_tools.py", "--run-dir", "other")
+    said = codeact("replay", recorded, "--fork-at", turns, *options)
+    assert (said.code, said.out) == (0, "It is 43.\n"), said.err
+    assert len(asked) == 2
+    assert "43 Basel" in asked[1][-1]["content"]
+    assert (place / "called.txt").read_text() == "Basel"  # by the new turn; the ones before it were answered
+    forked, before = RecordedRun.load(place / "other"), RecordedRun.load(recorded)
+    replies = [turn.reply.text for turn in before.turns[:-1]]
+    assert [turn.reply.text for turn in forked.turns[: turns - 1]] == replies
+    assert [block.id for block in forked.blocks] == ["a", "b", "c", "d", "e", "f", "b1"]
+    assert forked.answer == "It is 43."
+    assert "can be forked at turn 2 to" in codeact("replay", recorded, "--fork-at", 1, *options[:4]).line
