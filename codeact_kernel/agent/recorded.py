@@ -176,10 +176,19 @@ class RecordedRun:
         talk = codec(str(self.about.options.get("protocol", "tags")), secret=key)
         return [_message(m) for m in talk.messages(self.last.start.system if system else None, entries)]
 
-    def _repr_html_(self) -> str:
-        """A small page, in which everything of a stranger's is text."""
+    @property
+    def figures(self) -> dict[str, str]:
+        """What it has come to, in words, by name: state, turns, blocks, sub-agents, tokens, cost, time."""
+        return self._overview().figures(self.transcript)
+
+    def _overview(self) -> Overview:
         overview = Overview.of(self.transcript)
         overview.add(self.transcript.runs)
+        return overview
+
+    def _repr_html_(self) -> str:
+        """A small page, in which everything of a stranger's is text."""
+        overview = self._overview()
         figures = overview.figures(self.transcript)
         parts = [
             f"<h3>{_shown(self.task)}</h3>",

@@ -18,6 +18,7 @@ from codeact_kernel import __version__
 from codeact_kernel.cli.audit import audit
 from codeact_kernel.cli.chat import chat
 from codeact_kernel.cli.demo import demo
+from codeact_kernel.cli.diff import diff
 from codeact_kernel.cli.helping import example, print_help
 from codeact_kernel.cli.install import install
 from codeact_kernel.cli.mcp import mcp
@@ -63,6 +64,7 @@ app.command(epilog=example("codeact resume .codeact/runs/20261201-120000-count-r
 app.command(epilog=example("codeact replay run.ipynb --speed 10", "codeact replay run.ipynb --execute"))(
     replay
 )
+app.command(epilog=example("codeact diff theirs/run.ipynb mine"))(diff)
 app.command(epilog=example("codeact watch", "codeact watch .codeact/runs/20261201-120000-count-rows --once"))(
     watch
 )
