@@ -25,7 +25,9 @@ from codeact_kernel.agent.replaying import answering_tools, execute, fork, momen
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
 from codeact_kernel.agent.runs import KnownRun, known_runs, leftovers, old_runs, remove_leftover, remove_run
+from codeact_kernel.agent.scripting import script
 from codeact_kernel.agent.serving import answering, block_methods, make_server
+from codeact_kernel.agent.training import Sample, samples
 from codeact_kernel.agent.trust import UntrustedWorkspace, remember
 from codeact_kernel.agent.watching import WatchedAgent, WatchedRun, find_run
 
@@ -48,6 +50,7 @@ __all__ = [
     "RecordedRun",
     "Refused",
     "Run",
+    "Sample",
     "Settings",
     "UntrustedRecord",
     "UntrustedWorkspace",
@@ -75,6 +78,8 @@ __all__ = [
     "remember",
     "remove_leftover",
     "remove_run",
+    "samples",
+    "script",
     "told_in_notebook",
     "wanted_kernel",
     "write_prompt",

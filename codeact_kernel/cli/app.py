@@ -19,6 +19,7 @@ from codeact_kernel.cli.audit import audit
 from codeact_kernel.cli.chat import chat
 from codeact_kernel.cli.demo import demo
 from codeact_kernel.cli.diff import diff
+from codeact_kernel.cli.export import export
 from codeact_kernel.cli.helping import example, print_help
 from codeact_kernel.cli.install import install
 from codeact_kernel.cli.mcp import mcp
@@ -65,6 +66,12 @@ app.command(epilog=example("codeact replay run.ipynb --speed 10", "codeact repla
     replay
 )
 app.command(epilog=example("codeact diff theirs/run.ipynb mine"))(diff)
+app.command(
+    epilog=example(
+        "codeact export run.ipynb --format html --output run.html",
+        "codeact export .codeact/runs/* --format messages --where passed --output train.jsonl",
+    )
+)(export)
 app.command(epilog=example("codeact watch", "codeact watch .codeact/runs/20261201-120000-count-rows --once"))(
     watch
 )

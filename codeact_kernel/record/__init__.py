@@ -9,6 +9,7 @@ from codeact_kernel.record.cells import SCHEMA
 from codeact_kernel.record.journal import Journal, write_journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
 from codeact_kernel.record.overview import Overview
+from codeact_kernel.record.pages import html_page, markdown_page
 from codeact_kernel.record.places import AGENTS, slug
 from codeact_kernel.record.reading import JournalFollower, JournalRead, read_journal
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
@@ -32,7 +33,9 @@ __all__ = [
     "Recorder",
     "Seal",
     "Summary",
+    "html_page",
     "is_ours",
+    "markdown_page",
     "notebook_events",
     "notebook_text",
     "read_journal",

@@ -1,0 +1,95 @@
+"""Recorded runs as samples to train a model on.
+
+Comes in: recorded runs. Goes out: conversations in one of two formats that trainers read, each once, and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from codeact_kernel.agent.recorded import RecordedRun, events_of
+from codeact_kernel.context import Counter
+from codeact_kernel.events import GoalMet
+from codeact_kernel.messages import Message
+
+Where = Literal["all", "answered", "passed"]
+Messages = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A conversation that ends with a reply."""
+
+    line: str
+    """As JSON, in one line."""
+    tokens: int
+    is_validation: bool
+
+
+def samples(
+    runs: Iterable[RecordedRun],
+    *,
+    sharegpt: bool = False,
+    system: bool = True,
+    where: Where = "all",
+    validation: float = 0.0,
+) -> Iterator[Sample]:
+    """The samples of runs; what is said twice, word for word, comes once.
+
+    Args:
+        runs: The runs.
+        sharegpt: Whether they are written as ShareGPT has them, instead of as Chat Completions does.
+        system: Whether they begin with the system prompt; the aim of a training may be a model that needs none.
+        where: Of which runs: all, those that were answered, or those whose goal is known to be met.
+        validation: Which part of the runs is for validation; by the run's id, so that it is the same each time.
+    """
+    counter, seen = Counter(), set[bytes]()
+    for run in runs:
+        if not _counts(run, where):
+            continue
+        is_validation = _share(run.last.start.run_id) < validation
+        for messages in run.samples(system=system):
+            line = json.dumps(_sharegpt(messages) if sharegpt else {"messages": messages}, ensure_ascii=False)
+            digest = hashlib.sha256(line.encode("utf-8", "replace")).digest()
+            if digest not in seen:
+                seen.add(digest)
+                tokens = counter.count_messages([Message(m["role"], _weight(m)) for m in messages])
+                yield Sample(line.encode("utf-8", "replace").decode(), tokens, is_validation)
+
+
+def _counts(run: RecordedRun, where: Where) -> bool:
+    match where:
+        case "all":
+            return True
+        case "answered":
+            return run.stop == "answered"
+        case "passed":
+            return any(isinstance(event, GoalMet) for event in events_of(run.path))
+
+
+def _share(run_id: str) -> float:
+    """A number from 0 to 1 that goes with a run."""
+    return int.from_bytes(hashlib.sha256(run_id.encode("utf-8", "replace")).digest()[:8]) / 2**64
+
+
+def _weight(message: dict[str, Any]) -> str:
+    return str(message["content"]) + "".join(
+        c["function"]["arguments"] for c in message.get("tool_calls", ())
+    )
+
+
+_FROM = {"system": "system", "user": "human", "assistant": "gpt", "tool": "observation"}
+
+
+def _sharegpt(messages: Messages) -> dict[str, Any]:
+    turns = []
+    for message in messages:
+        calls = [call["function"] for call in message.get("tool_calls", ())]
+        if message["content"] or not calls:
+            turns.append({"from": _FROM[message["role"]], "value": message["content"]})
+        turns += [{"from": "function_call", "value": json.dumps(call, ensure_ascii=False)} for call in calls]
+    return {"conversations": turns}

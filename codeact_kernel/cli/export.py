@@ -1,0 +1,128 @@
+"""`codeact export`: recorded runs in other forms.
+
+Comes in: records. Goes out: one page, a program, or samples to train a model on, on stdout or into a file.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast, get_args
+
+import typer
+
+from codeact_kernel.cli.streams import complain
+from codeact_kernel.errors import ConfigError, RecordError
+
+if TYPE_CHECKING:
+    from codeact_kernel.agent import RecordedRun, Sample
+
+Records = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE…", help="Runs' folders, their journals or notebooks, of anybody."),
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        metavar="messages|sharegpt|script|html|markdown",
+        help="Samples for fine-tuning, as Chat Completions or as ShareGPT has them; a Python program of the blocks "
+        "that ended well; or a page.",
+    ),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="PATH", help="The file; else it goes to stdout.")
+]
+NoSystem = Annotated[bool, typer.Option("--no-system", help="Of samples: leave the system prompt out.")]
+Where = Annotated[
+    str,
+    typer.Option(
+        metavar="all|answered|passed",
+        help="Of which runs there are samples: passed are those with a goal that was met.",
+    ),
+]
+Validation = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        min=0.0,
+        max=1.0,
+        help="The part of the runs whose samples go to PATH with .validation before its ending.",
+    ),
+]
+NoOutputs = Annotated[bool, typer.Option("--no-outputs", help="Of a page: leave out what blocks put out.")]
+_PAGES = ("html", "markdown", "script")
+
+
+def export(
+    files: Records,
+    format: Format,  # noqa: A002 - its name on the command line
+    output: Output = None,
+    no_outputs: NoOutputs = False,
+    no_system: NoSystem = False,
+    where: Where = "all",
+    validation: Validation = 0.0,
+) -> int:
+    """Write recorded runs in another form.
+
+    Secrets are masked in a record already. Nothing of a record runs.
+    """
+    from codeact_kernel.agent import RecordedRun, samples
+    from codeact_kernel.agent import training as kinds
+
+    if where not in get_args(kinds.Where):
+        raise ConfigError(f"--where {where}: choose all, answered or passed")
+    if format in _PAGES:
+        if len(files) != 1:
+            raise ConfigError(f"--format {format} takes one run")
+        _write(_page(RecordedRun.load(files[0]), format, not no_outputs), output)
+        return 0
+    if format not in ("messages", "sharegpt"):
+        raise ConfigError(f"--format {format}: choose messages, sharegpt, script, html or markdown")
+    if validation and output is None:
+        raise ConfigError("--validation makes two files: say --output")
+    made = samples(
+        map(RecordedRun.load, files),
+        sharegpt=format == "sharegpt",
+        system=not no_system,
+        where=cast("kinds.Where", where),
+        validation=validation,
+    )
+    _write_samples(list(made), output, bool(validation))
+    return 0
+
+
+def _page(run: RecordedRun, kind: str, outputs: bool) -> str:
+    from codeact_kernel.agent import script
+    from codeact_kernel.record import html_page, markdown_page
+
+    if kind == "script":
+        return script(run)
+    notebook = run.to_notebook()
+    if not outputs:
+        for cell in notebook["cells"]:
+            if "outputs" in cell:
+                cell["outputs"] = []
+    return html_page(notebook) if kind == "html" else markdown_page(notebook)
+
+
+def _write_samples(made: list[Sample], output: Path | None, is_split: bool) -> None:
+    train = [sample for sample in made if not sample.is_validation]
+    _write("".join(f"{sample.line}\n" for sample in train), output)
+    said = f"{len(train)} samples, {sum(sample.tokens for sample in train):,} tokens"
+    if output is not None and is_split:
+        held = [sample for sample in made if sample.is_validation]
+        _write("".join(f"{s.line}\n" for s in held), output.with_suffix(f".validation{output.suffix}"))
+        said += f"; for validation {len(held)} samples, {sum(sample.tokens for sample in held):,} tokens"
+    complain(said)
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, "utf-8", "replace")
+    except OSError as error:
+        with suppress(OSError):
+            output.unlink()
+        raise RecordError(f"{output} cannot be written: {error.strerror or error}") from error
