@@ -108,12 +108,16 @@ def _page(run: RecordedRun, kind: str, outputs: bool) -> str:
 def _write_samples(made: list[Sample], output: Path | None, is_split: bool) -> None:
     train = [sample for sample in made if not sample.is_validation]
     _write("".join(f"{sample.line}\n" for sample in train), output)
-    said = f"{len(train)} samples, {sum(sample.tokens for sample in train):,} tokens"
+    said = f"for training {_counted(train)}"
     if output is not None and is_split:
         held = [sample for sample in made if sample.is_validation]
         _write("".join(f"{s.line}\n" for s in held), output.with_suffix(f".validation{output.suffix}"))
-        said += f"; for validation {len(held)} samples, {sum(sample.tokens for sample in held):,} tokens"
+        said += f"; for validation {_counted(held)}"
     complain(said)
+
+
+def _counted(made: list[Sample]) -> str:
+    return f"{len(made)} sample{'s'[: len(made) != 1]}, {sum(sample.tokens for sample in made):,} tokens"
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -76,7 +76,7 @@ def test_samples_are_conversations_that_end_with_a_reply_and_each_comes_once(cod
     ]
     assert first["messages"][0]["content"] == "You count."
     assert second["messages"][-1]["content"] == "One."
-    assert said.err.startswith("codeact: 2 samples, ")
+    assert said.err.startswith("codeact: for training 2 samples, ")
     (bare,) = lines(codeact("export", one, "--format", "messages", "--no-system"))
     assert bare["messages"] == first["messages"][1:]
 
