@@ -24,7 +24,15 @@ from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK, OUTPUTS
 from codeact_kernel.agent.replaying import answering_tools, execute, fork, moments
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
-from codeact_kernel.agent.runs import KnownRun, known_runs, leftovers, old_runs, remove_leftover, remove_run
+from codeact_kernel.agent.runs import (
+    KnownRun,
+    known_runs,
+    leftovers,
+    old_runs,
+    remove_leftover,
+    remove_run,
+    runs_in,
+)
 from codeact_kernel.agent.scripting import script
 from codeact_kernel.agent.serving import answering, block_methods, make_server
 from codeact_kernel.agent.training import Sample, samples
@@ -78,6 +86,7 @@ __all__ = [
     "remember",
     "remove_leftover",
     "remove_run",
+    "runs_in",
     "samples",
     "script",
     "told_in_notebook",

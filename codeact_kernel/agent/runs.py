@@ -54,7 +54,15 @@ def known_runs(workspace: Path) -> list[KnownRun]:
     Args:
         workspace: The workspace. Runs whose record is elsewhere are not found.
     """
-    place = workspace / RUNS
+    return runs_in(workspace / RUNS)
+
+
+def runs_in(place: Path) -> list[KnownRun]:
+    """The runs whose folders are in a folder, the latest first.
+
+    Args:
+        place: The folder; it may not be there.
+    """
     folders = [folder for folder in place.iterdir() if _is_run(folder)] if place.is_dir() else []
     return sorted(map(_known, folders), key=lambda run: run.touched, reverse=True)
 
