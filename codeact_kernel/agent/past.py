@@ -24,6 +24,7 @@ from codeact_kernel.events import Event, RunResumed, RunStarted
 from codeact_kernel.messages import CallPiece, ToolCall
 from codeact_kernel.record import (
     Summary,
+    edits,
     is_ours,
     notebook_events,
     read_journal,
@@ -67,6 +68,8 @@ class Past:
     """Whether this user's installation wrote the record: whoever trusts another one does not trust where that leads."""
     anew: tuple[Event, ...] = ()
     """What the journal has to hold, where it was lost and is not written yet."""
+    edits: str = ""
+    """What a person has changed in the notebook that it was read from, for the model."""
 
     @property
     def now(self) -> RunStarted | RunResumed:
@@ -165,6 +168,7 @@ def _from_notebook(past: Past, source: Path) -> bool:
     notebook = read_notebook(source)
     options = notebook["metadata"]["codeact"].get("options", {})
     past.anew = tuple(notebook_events(notebook, reply_parser(str(options.get("protocol", "tags")))))
+    past.edits = edits(notebook)
     take = _taking(past)
     for event in past.anew:
         take(event)

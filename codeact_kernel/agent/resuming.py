@@ -25,6 +25,7 @@ from codeact_kernel.events import (
     BlockFinished,
     Event,
     KernelLeased,
+    NoteReceived,
     Reply,
     RunEnded,
     RunResumed,
@@ -69,6 +70,9 @@ async def take_past(
     if not goes_on and run.end is None:
         usage = past.transcript.usage - run.before
         emit(RunEnded("cancelled", None, usage, run.turn_count, time.time(), "another task was begun"))
+    if past.edits:
+        emit(NoteReceived("user", past.edits))
+        inbox.put(Note("user", past.edits))
     if living is not None:
         await take_up_living(living, parts, past.transcript, past.remains)
         parts.kernel.names = past.remains.names

@@ -40,7 +40,11 @@ TrustRecord = Annotated[
     ),
 ]
 FromNotebook = Annotated[
-    bool, typer.Option("--from-notebook", help="Read run.ipynb in the place of a journal that is lost.")
+    bool,
+    typer.Option(
+        "--from-notebook",
+        help="Read run.ipynb in the place of the journal: where that is lost, or the notebook was edited.",
+    ),
 ]
 _QUESTION = "A resume does what the record says. Do you trust it? [y/N] "
 

@@ -6,6 +6,7 @@ Comes in: events and the transcript. Goes out: the notebook and the journal.
 from __future__ import annotations
 
 from codeact_kernel.record.cells import SCHEMA
+from codeact_kernel.record.edits import edits
 from codeact_kernel.record.journal import Journal, write_journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
 from codeact_kernel.record.overview import Overview
@@ -33,6 +34,7 @@ __all__ = [
     "Recorder",
     "Seal",
     "Summary",
+    "edits",
     "html_page",
     "is_ours",
     "markdown_page",

@@ -26,6 +26,7 @@ from codeact_kernel.events import RunEnded, RunStarted
 from codeact_kernel.messages import Usage
 from codeact_kernel.record.asides import beyond, compaction, note
 from codeact_kernel.record.clean import clean, clean_text
+from codeact_kernel.record.edits import mark
 from codeact_kernel.record.outputs import CellOutput, cap_streams
 from codeact_kernel.record.prose import inert
 from codeact_kernel.transcript import BlockRecord, RunRecord, Turn
@@ -181,15 +182,16 @@ class RunCells:
     ) -> Cell:
         run_id = self._run.start.run_id
         about = {"schema": SCHEMA, "run": clean_text(run_id), "kind": kind, **clean(more)}
+        source = clean_text(source)
         if turn:
-            about["turn"] = turn.number
+            about |= {"turn": turn.number, "mark": mark(source)}
         name = (run_id, str(turn.number) if turn else "", what or kind)
         self._names[name] += 1
         return {
             "id": _cell_id(name, self._names[name]),
             "cell_type": cell_type,
             "metadata": {"codeact": about},
-            "source": clean_text(source),
+            "source": source,
         }
 
 

@@ -44,6 +44,7 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.messages import ToolCall, Usage
+from codeact_kernel.record.edits import own_cells
 from codeact_kernel.record.notebook import parsed
 
 Parse = Callable[[str, tuple[ToolCall, ...]], tuple[Part, ...]]
@@ -91,7 +92,7 @@ class _Rebuilt:
     def __init__(self, notebook: Mapping[str, Any], parse: Parse) -> None:
         self._about = notebook["metadata"]["codeact"]
         self._parse = parse
-        cells = [(cell, cell["metadata"].get("codeact") or {}) for cell in notebook["cells"]]
+        cells = list(own_cells(notebook))
         self._tasks = [about for _, about in cells if about.get("kind") == "task"]
         self._ends = {about["run"]: about for _, about in cells if about.get("kind") == "answer"}
         self._blocks = [

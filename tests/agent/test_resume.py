@@ -361,3 +361,25 @@ async def test_a_weaker_sandbox_is_refused_unless_it_is_named(tmp_path):
     assert told["options"]["sandbox"] == "limits"
     run, _ = await resumed(image, ["It is 4."], sandbox="none")
     assert run.answer == "It is 4."
+
+
+async def test_the_model_is_told_what_a_person_has_changed_in_the_notebook(tmp_path):
+    async with Agent(
+        ScriptedModel([block("x = 1", id="a"), block("y = 2", id="b")]),
+        workspace=tmp_path,
+        run_dir=tmp_path / "run",
+    ) as agent:
+        await agent.run("Do it.", max_turns=2)
+    path = tmp_path / "run" / "run.ipynb"
+    notebook = json.loads(path.read_text())
+    cell = next(cell for cell in notebook["cells"] if cell["metadata"]["codeact"].get("id") == "b")
+    cell["source"] = ["y = 3"]
+    path.write_text(json.dumps(notebook))
+    with pytest.raises(ConfigError, match="somebody has changed it"):
+        Agent.resume(tmp_path / "run", from_notebook=True)
+    run, model = await resumed(tmp_path / "run", ["done"], from_notebook=True, trust_record=True, max_turns=3)
+    assert run.answer == "done"
+    assert '<note from="user">\nWhile this run stood still' in said(model)[-1]
+    assert "Block b reads now:\ny = 3" in said(model)[-1]
+    cells = json.loads(path.read_text())["cells"]
+    assert any("Block b reads now" in "".join(cell["source"]) for cell in cells)

@@ -5,6 +5,7 @@ import re
 import time
 import warnings
 from dataclasses import asdict
+from hashlib import sha256
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -103,6 +104,7 @@ def test_the_metadata_of_a_block_tells_all_that_the_cell_does_not_show():
             "run": "20260101-120000-pages",
             "kind": "run_code",
             "turn": 1,
+            "mark": sha256(DL.code.encode()).hexdigest()[:16],
             "id": "dl",
             "status": "ok",
             "attributes": {"id": "dl", "timeout": 60.0, "after": []},
