@@ -76,7 +76,8 @@ async def take_past(
     if living is not None:
         await take_up_living(living, parts, past.transcript, past.remains)
         parts.kernel.names = past.remains.names
-        if not (goes_on and past.remains.has_answer and not inbox):
+        # Where blocks live, prose alone was no answer: its model waits.
+        if living.states or inbox or not (goes_on and past.remains.has_answer):
             inbox.put(
                 reminder_report(told_of_living(living, parts.supervisor.live, past.remains, time.time()))
             )

@@ -56,6 +56,7 @@ class Collector:
         first: The number of the first output that somebody has not been told of already.
         upto: Told before each output which number comes after it.
         waits: Whether the kernel keeps the request's end until `keep` says that it is kept here.
+        is_over: Whether its end has been told already, and only late output can come.
     """
 
     def __init__(
@@ -67,12 +68,13 @@ class Collector:
         first: int = 0,
         upto: Callable[[int], None] = lambda number: None,
         waits: bool = False,
+        is_over: bool = False,
     ) -> None:
         self._started = started
         self._output = output
         self._upto = upto
         self._counted = counted
-        self._phase = wire.WAITING
+        self._phase = wire.RUNNING if is_over else wire.WAITING
         self._next = first
         self._is_kept = not waits
         self._early: dict[int, tuple[str, dict[str, Any]]] = {}
@@ -81,7 +83,7 @@ class Collector:
         self._ended = False
         """Whether the kernel is known to have finished."""
         self._idle = False
-        self._reply: Message | None = None
+        self._reply: Message | None = {} if is_over else None
         self._expected: int | None = None
         self._healing = False
         self._moves = 0

@@ -166,7 +166,7 @@ class KernelRunner:
             watcher: Who hears of them.
         """
         self._ended[msg_id] = job_id
-        collector = self._collector(watcher, first)
+        collector = self._collector(watcher, first, is_over=True)
         self._kernel.client.take_up(msg_id, collector)
         collector.on_state(state)
 
@@ -179,11 +179,21 @@ class KernelRunner:
         if (collector := self._ends.pop(job_id, None)) is not None:
             collector.keep()
 
-    def _collector(self, watcher: Watcher, first: int = 0, *, waits: bool = False) -> Collector:
+    def _collector(
+        self, watcher: Watcher, first: int = 0, *, waits: bool = False, is_over: bool = False
+    ) -> Collector:
         if not self._kernel.settings.lease:
             return Collector(watcher.started, watcher.output, counted=self._kernel.ours)
         upto = watcher.upto if isinstance(watcher, Counted) else lambda number: None
-        return Collector(watcher.started, watcher.output, counted=True, first=first, upto=upto, waits=waits)
+        return Collector(
+            watcher.started,
+            watcher.output,
+            counted=True,
+            first=first,
+            upto=upto,
+            waits=waits,
+            is_over=is_over,
+        )
 
     async def hold(self, job: Job) -> Callable[[], Awaitable[Outcome]] | None:
         """As in `PlaceKeeper`. In a kernel that is not ours, what comes later waits: it knows no names."""

@@ -57,6 +57,17 @@ while not pathlib.Path("enough").exists():
     time.sleep(0.001)
 """
 
+LATE = """
+import pathlib, time
+def late():
+    number = 0
+    while not pathlib.Path("enough").exists():
+        print("late", number)
+        number += 1
+        time.sleep(0.01)
+self.background(late);
+"""
+
 
 @asynccontextmanager
 async def host(place, *replies, task="Do it.", lease="60s", sandbox="auto"):
@@ -117,7 +128,7 @@ async def resumed(place, *replies, **options):
 
 
 async def test_each_line_is_there_once_though_two_hosts_were_killed_while_it_was_printed(tmp_path):
-    async with host(tmp_path, block(PRINTS, id="p")) as first:
+    async with host(tmp_path, f"{block(LATE, id='t')}\n{block(PRINTS, id='p')}", "I wait.") as first:
         await until_said(first, "BlockOutput", "p", times=3)
     at = count(tmp_path)
     await until(lambda: count(tmp_path) > at + 50)
@@ -138,9 +149,11 @@ async def test_each_line_is_there_once_though_two_hosts_were_killed_while_it_was
     assert "Your kernel lived on" in told
     assert "Still running: p." in told
     [end] = [event.result for event in events if isinstance(event, BlockFinished)]
-    lines = agent._working.parts.supervisor.output("p").splitlines()
+    lines, late = (agent._working.parts.supervisor.output(name).splitlines() for name in "pt")
     assert end.status == "ok"
     assert lines == [f"line {number}" for number in range(count(tmp_path))]
+    assert late == [f"late {number}" for number in range(len(late))]
+    assert len(late) > 20
     assert any(isinstance(event, BlockOutput) for event in events)
 
 
