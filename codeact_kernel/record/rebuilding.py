@@ -95,11 +95,15 @@ class _Rebuilt:
         cells = list(own_cells(notebook))
         self._tasks = [about for _, about in cells if about.get("kind") == "task"]
         self._ends = {about["run"]: about for _, about in cells if about.get("kind") == "answer"}
-        self._blocks = [
-            (cell, about)
-            for cell, about in cells
-            if about.get("kind") in ("run_code", "run_agent") and "id" in about
-        ]
+        self._blocks: dict[tuple[str, int], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+        self._notes: dict[tuple[str, int], list[NoteReceived]] = {}
+        """Both by run and turn."""
+        for cell, about in cells:
+            if about.get("kind") in ("run_code", "run_agent") and "id" in about:
+                self._blocks.setdefault((about["run"], about["turn"]), []).append((cell, about))
+        for note in self._about["notes"]:
+            received = NoteReceived(note["from"], note["text"])
+            self._notes.setdefault((note["run_id"], note["turn"]), []).append(received)
         self._run = ""
         self._turn = self._before = 0
         """The turn that is read, and the last one of the run before."""
@@ -143,11 +147,7 @@ class _Rebuilt:
 
     def _reply(self, turn: int, said: Mapping[str, Any]) -> Iterator[Event]:
         self._turn, self._said = turn, said["text"]
-        blocks = [
-            (cell, about)
-            for cell, about in self._blocks
-            if about["run"] == self._run and about["turn"] == turn
-        ]
+        blocks = self._blocks.get((self._run, turn), [])
         times = [about.get("volatile", {}).get("queued", 0.0) for _, about in blocks]
         calls = tuple(ToolCall(**call) for call in said["calls"])
         ids = (about["id"] for _, about in blocks)
@@ -156,9 +156,7 @@ class _Rebuilt:
         used, began = Usage(**volatile.get("usage", {})), volatile.get("started", 0.0)
         self._used += used
         yield TurnStarted(turn, began or min(times, default=0.0))
-        for note in self._about["notes"]:
-            if (note["run_id"], note["turn"]) == (self._run, turn):
-                yield NoteReceived(note["from"], note["text"])
+        yield from self._notes.get((self._run, turn), ())
         parts, ended = self._parse(said["text"], calls), volatile.get("ended", 0.0)
         yield Appended(turn, Reply(turn, said["text"], parts, (), calls, job_ids, used, began, ended))
         for cell, about in blocks:
