@@ -8,7 +8,7 @@ from __future__ import annotations
 from codeact_kernel.agent.agent import Agent
 from codeact_kernel.agent.assembly import wanted_kernel
 from codeact_kernel.agent.bookkeeping import Bookkeeping
-from codeact_kernel.agent.comparing import Compared, compare
+from codeact_kernel.agent.comparing import Compared, compare, divergence
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
@@ -69,6 +69,7 @@ __all__ = [
     "approve_in_notebook",
     "block_methods",
     "compare",
+    "divergence",
     "execute",
     "find_run",
     "fork",

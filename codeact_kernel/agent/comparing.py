@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from codeact_kernel.agent.recorded import RecordedRun
 from codeact_kernel.controls import plain
+from codeact_kernel.events import Knowledge, Observation, Reply, Task
 
 Verdict = Literal["same", "volatile", "differs", "missing", "new"]
 
@@ -66,16 +67,60 @@ def compare(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] = (
     Raises:
         ValueError: If one of them is no pattern.
     """
-    try:
-        pattern = re.compile("|".join(f"(?:{one})" for one in (*VOLATILE, *volatile)))
-    except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from error
+    pattern = _pattern(volatile)
     one, other = _turns(before), _turns(after)
     return [
         _compared(turn, left, right, pattern)
         for turn in sorted({*one, *other})
         for left, right in zip_longest(one.get(turn, ()), other.get(turn, ()))
     ]
+
+
+def divergence(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] = ()) -> Compared | None:
+    """Where two conversations part: the first turn whose model had read something else.
+
+    Args:
+        before: The run that was recorded.
+        after: The other one.
+        volatile: As for `compare`.
+
+    Returns:
+        The turn, with what was read before it; None where all was the same.
+
+    Raises:
+        ValueError: As for `compare`.
+    """
+    pattern = _pattern(volatile)
+    for (turn, read), (_, other) in zip(_read(before), _read(after), strict=False):
+        if pattern.sub("~", read) != pattern.sub("~", other):
+            return Compared(turn, "what was read", "differs", read, other)
+    return None
+
+
+def _pattern(volatile: Sequence[str]) -> re.Pattern[str]:
+    try:
+        return re.compile("|".join(f"(?:{one})" for one in (*VOLATILE, *volatile)))
+    except re.error as error:
+        raise ValueError(f"no regular expression: {error}") from error
+
+
+def _read(run: RecordedRun) -> Iterator[tuple[int, str]]:
+    """What was read since the reply before, for each reply; heartbeats aside, which come as the time goes."""
+    read: list[str] = []
+    for entry in run.transcript.entries:
+        match entry:
+            case Task() | Knowledge():
+                read.append(entry.text)
+            case Observation():
+                told = sorted(entry.reports, key=lambda report: report.id or "")
+                read += [
+                    f"{report.kind} {report.id or ''}\n{report.body}"
+                    for report in told
+                    if report.kind != "running"
+                ]
+            case Reply():
+                yield entry.turn, "\n".join(read)
+                read = []
 
 
 def _compared(

@@ -167,7 +167,7 @@ def _trusted(recorded: RecordedRun, trusted: bool) -> None:
 
 
 def _execute(recorded: RecordedRun, chosen: Choices, volatile: list[str], live_tools: bool) -> int:
-    from codeact_kernel.agent import compare, execute
+    from codeact_kernel.agent import compare, divergence, execute
     from codeact_kernel.cli.loop import Signals, in_loop
     from codeact_kernel.cli.streams import answers, masked
 
@@ -179,9 +179,10 @@ def _execute(recorded: RecordedRun, chosen: Choices, volatile: list[str], live_t
             again = await execute(recorded, fields, folder, live_tools=live_tools)
             try:
                 found = compare(recorded, again, volatile)
+                parted = divergence(recorded, again, volatile)
             except ValueError as error:
                 raise ConfigError(f"--volatile: {error}") from error
-            out.write(masked(report(found)))
+            out.write(masked(report(found, parted)))
             return 1 if any(block.verdict in _LISTED for block in found) else 0
 
         return in_loop(work)
@@ -209,17 +210,21 @@ def _fork(recorded: RecordedRun, turn: int, chosen: Choices) -> int:
         return in_loop(work)
 
 
-def report(found: list[Compared]) -> str:
+def report(found: list[Compared], parted: Compared | None = None) -> str:
     """What a comparison has found, for a reader.
 
     Args:
         found: The blocks.
+        parted: Where the conversations part; None where they do not.
     """
     lines = []
     for block in found:
         if block.verdict in _LISTED:
             lines.append(f"turn {block.turn}, {block.id}: {block.verdict}")
             lines += [f"    {line}" for line in block.difference()]
+    if parted is not None:
+        lines.append(f"turn {parted.turn}: from here on its model would have read something else")
+        lines += [f"    {line}" for line in parted.difference()]
     counts = Counter(block.verdict for block in found)
     said: dict[Verdict, str] = {
         "same": "the same",

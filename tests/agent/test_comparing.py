@@ -8,9 +8,20 @@ from pathlib import Path
 import pytest
 from records import told
 
-from codeact_kernel.agent import RecordedRun, compare
+from codeact_kernel.agent import RecordedRun, compare, divergence
 from codeact_kernel.blocks import BlockResult, CodeBlock, DisplayOutput, ErrorOutput, Outcome, StreamOutput
-from codeact_kernel.events import BlockFinished, BlockOutput, BlockQueued, RunStarted, TurnStarted
+from codeact_kernel.events import (
+    Appended,
+    BlockFinished,
+    BlockOutput,
+    BlockQueued,
+    Observation,
+    Reply,
+    Report,
+    RunStarted,
+    Task,
+    TurnStarted,
+)
 
 
 def run(*turns):
@@ -91,3 +102,31 @@ def test_of_a_long_difference_the_first_lines_are_shown():
     shown = found.difference(5)
     assert len(shown) == 6
     assert shown[-1].startswith("… ")
+
+
+def conversation(*bodies):
+    """A run whose model has read these before its replies."""
+    events = [RunStarted("r", "Do it.", "m", "s", 1.0), Appended(0, Task("Do it."))]
+    for number, body in enumerate(bodies, 1):
+        events += [TurnStarted(number, 1.0), Appended(number, Reply(number, "x"))]
+        reports = Report("run_code_result", body, "a"), Report("running", f"{number}", "b")
+        events.append(Appended(number, Observation(reports)))
+    events += [TurnStarted(len(bodies) + 1, 1.0), Appended(len(bodies) + 1, Reply(len(bodies) + 1, "Done."))]
+    return RecordedRun(Path("run.ipynb"), told(events))
+
+
+def test_conversations_part_at_the_first_turn_that_had_read_something_else():
+    before = conversation("1", "took 1.5 s", "3")
+    assert divergence(before, conversation("1", "took 2.5 s", "3")) is None
+    parted = divergence(before, conversation("1", "took 2.5 s", "4"))
+    assert (parted.turn, parted.before) == (4, "run_code_result a\n3")
+    assert divergence(before, conversation("1")) is None
+
+
+def test_the_order_of_results_in_one_message_is_no_divergence():
+    def both(*reports):
+        events = [RunStarted("r", "x", "m", "s", 1.0), TurnStarted(1, 1.0), Appended(1, Observation(reports))]
+        return RecordedRun(Path("run.ipynb"), told([*events, Appended(1, Reply(1, "x"))]))
+
+    a, b = Report("run_code_result", "1", "a"), Report("run_code_result", "2", "b")
+    assert divergence(both(a, b), both(b, a)) is None

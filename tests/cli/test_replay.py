@@ -64,6 +64,7 @@ def recorded(codeact, scripted, block, place):
 def test_blocks_are_executed_again_with_what_tools_gave_and_compared(codeact, recorded, place):
     said = codeact("replay", recorded, "--execute", "--tools", "my_tools.py")
     assert said.code == 1
+    assert "from here on its model would have read something else\n    " in said.out
     assert "4 the same\n1 the same but for what is volatile\n1 other than recorded\n" in said.out
     assert ", d: differs\n    @@ -1,2 +1,2 @@\n    -[ok]\n    -{1}\n    +[error]\n" in said.out
     assert "the record does not hold what odd gave" in said.out
