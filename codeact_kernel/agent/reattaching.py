@@ -69,6 +69,7 @@ async def take_up_living(living: Living, parts: Parts, transcript: Transcript, r
     """
     lived_on = parts.kernel.lived_on
     assert lived_on is not None
+    parts.kernel.names = remains.names
     ends = []
     for msg_id, state in lived_on.requests.items():
         name = state["id"]

@@ -73,21 +73,27 @@ async def take_past(
     if past.edits:
         emit(NoteReceived("user", past.edits))
         inbox.put(Note("user", past.edits))
-    if living is not None:
-        await take_up_living(living, parts, past.transcript, past.remains)
-        parts.kernel.names = past.remains.names
-        # Where blocks live, prose alone was no answer: its model waits.
-        if living.states or inbox or not (goes_on and past.remains.has_answer):
-            inbox.put(
-                reminder_report(told_of_living(living, parts.supervisor.live, past.remains, time.time()))
-            )
-        return
-    fault = parts.kernel.lived_on.fault if parts.kernel.lived_on is not None and not stopped else ""
-    death = await restore(parts.kernel, folder, past.remains)
-    if goes_on and past.remains.has_answer and not inbox:
-        return
+    is_answered = goes_on and past.remains.has_answer
+    text = await (_of_living(past, parts, living) if living is not None else _of_dead(past, parts, stopped))
+    # Where blocks live, prose alone was no answer: its model waits.
+    if text and (inbox or not is_answered or (living is not None and living.states)):
+        inbox.put(reminder_report(text))
+
+
+async def _of_living(past: Past, parts: Parts, living: Living) -> str:
+    """Take up what lived on; gives what is told of it."""
+    await take_up_living(living, parts, past.transcript, past.remains)
+    return told_of_living(living, parts.supervisor.live, past.remains, time.time())
+
+
+async def _of_dead(past: Past, parts: Parts, stopped: bool) -> str:
+    """Bring back what a checkpoint holds; gives what is told of it, or nothing where there is nothing to tell."""
+    lived_on, run = parts.kernel.lived_on, past.transcript.runs[-1]
+    fault = lived_on.fault if lived_on is not None and not stopped else ""
+    death = await restore(parts.kernel, past.folder, past.remains)
     if death.lost or death.back or past.remains.unseen or any(turn.blocks for turn in run.turns):
-        inbox.put(reminder_report(told(death, past.remains, time.time(), fault)))
+        return told(death, past.remains, time.time(), fault)
+    return ""
 
 
 async def restore(kernel: Kernel, folder: Folder, remains: Remains) -> KernelDied:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import zmq
 from jupyter_client.session import Session
@@ -22,43 +22,16 @@ from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.acks import Acks
 from codeact_kernel.kernels.calls import Calls, Serve
 from codeact_kernel.kernels.channel import KINDS, Channel
+from codeact_kernel.kernels.inlet import Inlet, Message
 from codeact_kernel.kernels.large import Large
 
 log = logging.getLogger(__name__)
-
-Message = dict[str, Any]
 
 ARRIVAL = 1.0
 """Seconds that what an old socket still had sent may take to arrive at the kernel; on one machine it takes
 milliseconds."""
 REMEMBERED = 4096
 """Signatures that are remembered, so that no message is taken twice; outputs have numbers besides."""
-
-
-class Inlet(Protocol):
-    """Takes what belongs to one execute request. Contract: must not block, must not raise."""
-
-    def attach(self, msg_id: str, source: KernelClient) -> None:
-        """The request was sent under this id."""
-
-    def on_iopub(self, message: Message) -> None:
-        """An iopub message with this request as its parent; also after the request's end."""
-
-    def on_reply(self, message: Message) -> None:
-        """The execute_reply."""
-
-    def on_state(self, state: dict[str, Any]) -> None:
-        """What the kernel says of where the request is, because it was not confirmed."""
-
-    def on_call(self, lane: str | None) -> None:
-        """Its code, which runs in this lane, calls the host."""
-
-    def on_lost(self, error: KernelError) -> None:
-        """The kernel is gone: there will be no more."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all that the kernel is known to have made for the request is here."""
 
 
 class KernelClient:
@@ -205,9 +178,7 @@ class KernelClient:
         message["metadata"] = {wire.KEY: meta} if meta else {}
         msg_id: str = message["header"]["msg_id"]
         self._send("shell", message)
-        self._inlets[msg_id] = inlet
-        self._unanswered[msg_id] = bool(meta)
-        inlet.attach(msg_id, self)
+        self._expect(msg_id, inlet, ours=bool(meta))
         return msg_id
 
     def take_up(self, msg_id: str, inlet: Inlet) -> None:
@@ -217,8 +188,11 @@ class KernelClient:
             msg_id: Its msg_id.
             inlet: As in `execute`.
         """
+        self._expect(msg_id, inlet, ours=True)
+
+    def _expect(self, msg_id: str, inlet: Inlet, *, ours: bool) -> None:
         self._inlets[msg_id] = inlet
-        self._unanswered[msg_id] = True
+        self._unanswered[msg_id] = ours
         inlet.attach(msg_id, self)
 
     def acknowledge(self, msg_id: str, phase: int, number: int) -> None:

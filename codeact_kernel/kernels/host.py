@@ -12,7 +12,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -24,7 +23,7 @@ from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.disk import Disk
 from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.large import Large
-from codeact_kernel.kernels.leases import Gone, Leased
+from codeact_kernel.kernels.leases import Gone, Leased, LivedOn
 from codeact_kernel.kernels.mailbox import Mailbox
 from codeact_kernel.kernels.memory import Memory, Point, Together
 from codeact_kernel.kernels.process import ROOM, KernelProcess, spawn, take_up
@@ -35,17 +34,6 @@ from codeact_kernel.runfiles import Folder
 
 Begin = Callable[[Launch, KernelSettings], Awaitable[KernelProcess]]
 """Gives a process of ours to use, which answers."""
-
-
-@dataclass(frozen=True, slots=True)
-class LivedOn:
-    """What became of a kernel's process that may have outlived its host."""
-
-    fault: str = ""
-    """Why it could not be taken up, as what follows "the kernel"; empty where it was."""
-    requests: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What it knows of blocks, by msg_id: "id", the block's; "held", whether nobody has let it run; its state, as in
-    `wire.STATE`."""
 
 
 class Kernel:

@@ -16,7 +16,7 @@ import struct
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,17 @@ class Leased:
     """What it was started with, in short: who wants another kernel does not take it."""
     uid: int | None = None
     """Its own user number, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivedOn:
+    """What became of a kernel's process that may have outlived its host."""
+
+    fault: str = ""
+    """Why it could not be taken up, as what follows "the kernel"; empty where it was."""
+    requests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What it knows of blocks, by msg_id: "id", the block's; "held", whether nobody has let it run; its state, as in
+    `wire.STATE`."""
 
 
 class Hold:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, Status, StreamOutput
+from codeact_kernel.blocks import Job, Outcome, Output, Status, StreamOutput
 from codeact_kernel.errors import KernelDied, KernelError, ToolError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.kernels.ansi import plain_traceback
-from codeact_kernel.kernels.client import KernelClient
 from codeact_kernel.kernels.collector import Collector
 from codeact_kernel.kernels.host import Kernel
+from codeact_kernel.kernels.jobs import Earlier, Held, Nobody, Sent, code_of, fields_of
 from codeact_kernel.kernels.outputs import meta_of
 from codeact_kernel.protocols import LAST, Counted, Watcher
 
@@ -34,62 +34,6 @@ REMEMBERED = 1000
 """Ended jobs that calls over the bridge are still told from others'."""
 
 
-@dataclass
-class _Sent:
-    """A job that is on its way."""
-
-    watcher: Watcher
-    msg_id: str | None = None
-    interrupts: int = 0
-    """How often it was interrupted."""
-    unanswered: bool = False
-    """Whether the kernel has not answered the last interrupt."""
-    restarted: bool = False
-    """Whether its kernel was ended to end it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Earlier:
-    """A job that an earlier host has sent."""
-
-    msg_id: str
-    state: dict[str, Any]
-    """As in `wire.STATE`."""
-    first: int
-    """The number of the first output that is not kept."""
-
-
-class _Held:
-    """A job whose place is kept while somebody decides about it."""
-
-    def __init__(self, job: Job, client: KernelClient, *, waits: bool) -> None:
-        self.code = _code_of(job)
-        self.client = client
-        """Whose kernel keeps its place; another one knows nothing of it."""
-        self.watcher: Watcher = _Nobody()
-        self.collector = Collector(
-            lambda lane, at: self.watcher.started(lane, at),
-            lambda output: self.watcher.output(output),
-            counted=True,
-            upto=lambda number: self.watcher.upto(number) if isinstance(self.watcher, Counted) else None,
-            waits=waits,
-        )
-        self.msg_id = ""
-
-
-class _Nobody:
-    """Hears of a job, and tells nobody."""
-
-    def started(self, lane: str, at: float) -> None:
-        """As in `Watcher`."""
-
-    def held(self, by: str | None) -> None:
-        """As in `Watcher`."""
-
-    def output(self, output: Output) -> None:
-        """As in `Watcher`."""
-
-
 class KernelRunner:
     """Runs `run_code` blocks in one kernel (a `Runner`).
 
@@ -99,15 +43,15 @@ class KernelRunner:
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, Sent] = {}
         self._blocks: dict[str, str] = {}
         self._ended: dict[str, str] = {}
         """The latest jobs that have ended, by msg_id."""
         self._one_at_a_time = asyncio.Lock()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Held] = {}
         self._turns: dict[str, asyncio.Task[bool]] = {}
         """Places in the queue of a kernel that is not ours."""
-        self._earlier: dict[str, _Earlier] = {}
+        self._earlier: dict[str, Earlier] = {}
         self._ends: dict[str, Collector] = {}
         """By job, whose end the kernel keeps until it is kept here: in one that may outlive this process."""
 
@@ -118,7 +62,7 @@ class KernelRunner:
 
     async def run(self, job: Job, watcher: Watcher) -> Outcome:
         """As in `Runner`."""
-        sent = self._sent[job.id] = _Sent(watcher)
+        sent = self._sent[job.id] = Sent(watcher)
         try:
             if self._kernel.ours:
                 return await self._execute(job, watcher, sent)
@@ -153,7 +97,7 @@ class KernelRunner:
             state: What the kernel says of it, as in `wire.STATE`.
             first: The number of its first output that is not kept already.
         """
-        self._earlier[job_id] = _Earlier(msg_id, state, first)
+        self._earlier[job_id] = Earlier(msg_id, state, first)
 
     def listen(self, job_id: str, msg_id: str, state: dict[str, Any], first: int, watcher: Watcher) -> None:
         """Take the late outputs of a job that has ended with an earlier host.
@@ -201,12 +145,12 @@ class KernelRunner:
             self._turns[job.id] = self._turn()
             return None
         await self._kernel.revive()
-        held = _Held(job, self._kernel.client, waits=bool(self._kernel.settings.lease))
-        held.msg_id = held.client.execute(held.code, {**_meta(job), "held": True}, held.collector)
+        held = Held(job, self._kernel.client, waits=bool(self._kernel.settings.lease))
+        held.msg_id = held.client.execute(held.code, {**fields_of(job), "held": True}, held.collector)
         self._held[job.id] = held
         return partial(self._ended_without, held)
 
-    async def _ended_without(self, held: _Held) -> Outcome:
+    async def _ended_without(self, held: Held) -> Outcome:
         """How a job has ended that was held: what it waited for did not end well. One whose kernel ends has not."""
         try:
             return self._outcome(await held.collector.complete(), 0)
@@ -240,7 +184,7 @@ class KernelRunner:
         Raises:
             KernelError: If the kernel is gone.
         """
-        sent = self._sent[job.id] = _Sent(_Nobody())
+        sent = self._sent[job.id] = Sent(Nobody())
         try:
             return await self._execute(job, sent.watcher, sent, silent=True)
         finally:
@@ -263,7 +207,7 @@ class KernelRunner:
         await self._kernel.interrupt(sent.msg_id, insisting=insistence >= GENTLE)
         sent.unanswered = False
 
-    async def _end(self, job_id: str, sent: _Sent, msg_id: str) -> None:
+    async def _end(self, job_id: str, sent: Sent, msg_id: str) -> None:
         """End a job that interrupts do not: cut it off, where others live that it must not harm; else restart."""
         others = any(other is not sent and other.msg_id for other in self._sent.values())
         if self._kernel.ours and others and not sent.unanswered:
@@ -290,7 +234,7 @@ class KernelRunner:
             raise ToolError(f"block {self._ended[msg_id]} has ended: calls in its name are not answered")
         return self._blocks.get(msg_id or "")
 
-    async def _execute(self, job: Job, watcher: Watcher, sent: _Sent, *, silent: bool = False) -> Outcome:
+    async def _execute(self, job: Job, watcher: Watcher, sent: Sent, *, silent: bool = False) -> Outcome:
         death = await self._kernel.revive()
         earlier = self._earlier.pop(job.id, None)
         if death is not None and earlier is not None:
@@ -299,20 +243,9 @@ class KernelRunner:
         held = self._held.pop(job.id, None)
         if held is not None and not await self._admitted(job, held, watcher, sent):
             held, death = None, await self._kernel.revive() or death
-        if held is not None:
-            collector = held.collector
-        else:
-            collector = self._collector(watcher, earlier.first if earlier else 0, waits=not silent)
-            if earlier is None:
-                fields = _meta(job) if self._kernel.ours else {}
-                sent.msg_id = self._kernel.client.execute(_code_of(job), fields, collector, silent=silent)
-            else:
-                sent.msg_id = earlier.msg_id
-                self._kernel.client.take_up(earlier.msg_id, collector)
-                collector.on_state(earlier.state)
-            self._blocks[sent.msg_id] = job.id
+        collector = held.collector if held is not None else self._send(job, watcher, sent, earlier, silent)
         assert sent.msg_id is not None
-        if not silent:
+        if self._kernel.settings.lease and not silent:
             self._ends[job.id] = collector
         try:
             reply = await collector.complete()
@@ -332,7 +265,23 @@ class KernelRunner:
         notes = (*outcome.notes, *await self._aftermath(sent, meta_of(reply)))
         return replace(outcome, notes=notes if death is None else (_fresh(death), *notes))
 
-    async def _admitted(self, job: Job, held: _Held, watcher: Watcher, sent: _Sent) -> bool:
+    def _send(
+        self, job: Job, watcher: Watcher, sent: Sent, earlier: Earlier | None, silent: bool
+    ) -> Collector:
+        """Send a job, or find the one that an earlier host has sent."""
+        client = self._kernel.client
+        collector = self._collector(watcher, earlier.first if earlier else 0, waits=not silent)
+        if earlier is None:
+            fields = fields_of(job) if self._kernel.ours else {}
+            sent.msg_id = client.execute(code_of(job), fields, collector, silent=silent)
+        else:
+            sent.msg_id = earlier.msg_id
+            client.take_up(earlier.msg_id, collector)
+            collector.on_state(earlier.state)
+        self._blocks[sent.msg_id] = job.id
+        return collector
+
+    async def _admitted(self, job: Job, held: Held, watcher: Watcher, sent: Sent) -> bool:
         """Let a held job run; gives whether the kernel that keeps its place is still there for that.
 
         It is asked for that first: of a kernel that dies once it was told, nobody can say whether the job has run. And
@@ -342,7 +291,7 @@ class KernelRunner:
             return False
         held.watcher, sent.msg_id = watcher, held.msg_id
         self._blocks[held.msg_id] = job.id
-        code = _code_of(job)
+        code = code_of(job)
         try:
             await held.client.request(wire.REPLY_AGAIN, {"msg_id": held.msg_id}, channel="control")
         except KernelError:
@@ -361,7 +310,7 @@ class KernelRunner:
         if len(self._ended) > REMEMBERED:
             del self._ended[next(iter(self._ended))]
 
-    async def _aftermath(self, sent: _Sent, meta: dict[str, Any]) -> list[str]:
+    async def _aftermath(self, sent: Sent, meta: dict[str, Any]) -> list[str]:
         """What there is to say of a job that was ended: what it took, what ended with it, and what lives."""
         if not sent.interrupts or sent.msg_id is None or not self._kernel.ours:
             return []
@@ -411,21 +360,6 @@ class KernelRunner:
             names=names,
             missing=missing,
         )
-
-
-def _code_of(job: Job) -> str:
-    assert isinstance(job.block, CodeBlock)
-    return job.block.code
-
-
-def _meta(job: Job) -> dict[str, Any]:
-    assert isinstance(job.block, CodeBlock)
-    return {
-        "id": job.id,
-        "reply": job.reply,
-        "order": "names" if job.block.after is None else "free",
-        "lane": job.block.lane,
-    }
 
 
 def _cut_off(living: list[str]) -> str:
