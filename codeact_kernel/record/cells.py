@@ -168,7 +168,8 @@ class RunCells:
         summary = f"*{_summary(self._run.start, end)}*"
         source = "\n\n".join(text for text in (f"## {title}", inert(body.strip()), "---", summary) if text)
         volatile = {"ended": end.at, "usage": usage_json(end.usage)}
-        return self._cell("markdown", source, "answer", volatile=volatile, stop_reason=end.stop)
+        how: dict[str, Any] = {"stop_reason": end.stop, "message": end.message, "turns": end.turns}
+        return self._cell("markdown", source, "answer", volatile=volatile, **how)
 
     def _is_answer(self, turn: Turn, part: Part) -> bool:
         """Whether the last part of a turn is the answer, which has a cell of its own."""

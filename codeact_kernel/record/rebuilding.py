@@ -142,8 +142,9 @@ class _Rebuilt:
             at, usage = float(times.get("ended", 0.0)), Usage(**times.get("usage", {}))
             # Of an earlier run the answer stands in no other place than its last reply.
             answer = about.get("answer", self._said.strip() if end["stop_reason"] == "answered" else None)
-            turns = about.get("turns", self._turn - self._before)
-            yield RunEnded(end["stop_reason"], answer, usage, turns, at, about.get("message", ""))
+            turns = end.get("turns", self._turn - self._before)
+            message = end.get("message", about.get("message", ""))
+            yield RunEnded(end["stop_reason"], answer, usage, turns, at, message)
 
     def _reply(self, turn: int, said: Mapping[str, Any]) -> Iterator[Event]:
         self._turn, self._said = turn, said["text"]
