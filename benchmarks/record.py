@@ -1,0 +1,119 @@
+"""What the record of a long run costs: each write, memory, and reading it back.
+
+    python benchmarks/record.py --blocks 10000
+
+Turns of one block, a reply and an observation each, with a note and a compaction now and then, as events: no model and
+no kernel. The notebook is written every 25 turns, more often than a recorder does it. It prints for each tenth what a
+write takes, the size of the file, what the journal takes of the processor, and the memory; in the end what reading both
+back and drawing the small page of a run take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from codeact_kernel import Run
+from codeact_kernel.blocks import BlockResult, CodeBlock, Outcome, Prose, StreamOutput
+from codeact_kernel.events import (
+    Appended,
+    BlockFinished,
+    BlockOutput,
+    BlockQueued,
+    BlockStarted,
+    Event,
+    Knowledge,
+    NoteReceived,
+    Observation,
+    Reply,
+    Report,
+    RunStarted,
+    Task,
+    TurnStarted,
+)
+from codeact_kernel.record import Journal, NotebookFile
+from codeact_kernel.transcript import Transcript
+
+TOGETHER = 25
+"""Turns between two writes of the notebook."""
+
+
+def turn(number: int) -> Iterator[Event]:
+    block, at = CodeBlock(f"rows[{number}] = load({number})\nprint(len(rows))", f"b{number}"), float(number)
+    yield TurnStarted(number, at)
+    said = f"Now page {number}."
+    text = f"{said}\n<run_code>\n{block.code}\n</run_code>"
+    yield BlockQueued(number, block.id or "", block, at)
+    yield BlockStarted(block.id or "", "main", at + 0.1)
+    yield BlockOutput(block.id or "", StreamOutput("stdout", f"{number}\n" * 20))
+    yield Appended(number, Reply(number, text, (Prose(said), block), started=at, ended=at + 0.1))
+    outcome = Outcome(execution_count=number)
+    yield BlockFinished(BlockResult(block.id or "", block, outcome, (), at, at + 0.1, at + 0.9))
+    yield Appended(number, Observation((Report("run_code_result", f"{number}\n" * 20, block.id),)))
+    if number % 50 == 0:
+        yield NoteReceived("user", f"Skip page {number + 1}.")
+    if number % 100 == 0:
+        yield Appended(number, Knowledge(f"Pages 1 to {number} are loaded."))
+
+
+def memory() -> float:
+    """The most that was resident, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def written(folder: Path, blocks: int) -> None:
+    transcript, file = Transcript(), NotebookFile(folder / "run.ipynb")
+    writes: list[float] = []
+    journal_took = 0.0
+    with Journal(folder / "journal.jsonl", report=print) as journal:
+        for event in (
+            RunStarted("r", "Load all pages.", "m", "system", 0.0),
+            Appended(0, Task("Load all pages.")),
+        ):
+            transcript.apply(event)
+            journal(event)
+        for number in range(1, blocks + 1):
+            for event in turn(number):
+                transcript.apply(event)
+                began = time.thread_time()
+                journal(event)
+                journal_took += time.thread_time() - began
+            if number % TOGETHER == 0:
+                began = time.perf_counter()
+                file.write(transcript, transcript.take_settled())
+                writes.append(time.perf_counter() - began)
+            if number % (blocks // 10) == 0:
+                size = (folder / "run.ipynb").stat().st_size / 1e6
+                print(
+                    f"{number:>7,} blocks  a write {statistics.median(writes) * 1e3:6.1f} ms  {size:6.1f} MB  "
+                    f"the journal {journal_took / (blocks // 10) * 1e3:5.2f} ms a turn  {memory():5.0f} MB"
+                )
+                writes, journal_took = [], 0.0
+    file.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--blocks", type=int, default=10_000)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written(folder, parser.parse_args().blocks)
+        for path in (folder / "journal.jsonl", folder / "run.ipynb"):
+            began = time.perf_counter()
+            run = Run.load(path)
+            took = time.perf_counter() - began
+            print(f"{path.name} is read in {took:.1f} s: {len(run.blocks):,} blocks, {memory():.0f} MB")
+        began = time.perf_counter()
+        run._repr_html_()
+        print(f"its page takes {time.perf_counter() - began:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
