@@ -39,8 +39,8 @@ from codeact_kernel.events import (
 from codeact_kernel.record.writing import NotebookFile
 from codeact_kernel.transcript import Transcript
 
-_SHARE = 9.0
-"""Seconds of rest for each second that a write took; ours, so that a long record costs a tenth of a core."""
+_SHARE = 49.0
+"""Seconds of rest for each second that a write took; ours, so that a long record costs a fiftieth of a core."""
 
 _ENDS = (RunStarted, RunResumed, TurnStarted, BlockFinished, RunEnded)
 _UNRECORDED = (ReplyDelta, Heartbeat, ModelRetry, Notice, Spent, ToolCalled, ToolReturned)
@@ -51,7 +51,7 @@ class Recorder:
 
     The notebook is built and written in a thread. One write follows the other at the earliest after `soon`
     seconds when a turn, a block or the run has begun or ended, else after `every` seconds, and never so often
-    that writing takes more than a tenth of the time.
+    that writing takes more than a fiftieth of the time.
 
     Args:
         file: The notebook's file; closed with it.
