@@ -18,11 +18,11 @@ from codeact_kernel.agent import approve_in_notebook
 from codeact_kernel.testing import ScriptedModel
 
 model = ScriptedModel([
-    '<run_code id="one">\\nprint(6 * 7)\\n</run_code>\\n<run_code id="two">\\nprint("two")\\n</run_code>', "Done."
+    '<run_code id="one">\\nprint(6 * 7)\\n</run_code>\\n<run_code id="two">\\nprint("two")\\n</run_code>', "Done.", "Done."
 ])
 async with Agent(model, approve="ask", approver=approve_in_notebook, run_dir=False) as agent:
     await agent.run("Go.")
-print(model.requests[-1].messages[-1].content)
+print(*(message.content for message in model.requests[-1].messages[1:]))
 """
 
 
