@@ -18,7 +18,8 @@ from codeact_kernel.agent import approve_in_notebook
 from codeact_kernel.testing import ScriptedModel
 
 model = ScriptedModel([
-    '<run_code id="one">\\nprint(6 * 7)\\n</run_code>\\n<run_code id="two">\\nprint("two")\\n</run_code>', "Done.", "Done."
+    '<run_code id="one">\\nprint(6 * 7)\\n</run_code>\\n<run_code id="two">\\nprint("two")\\n</run_code>',
+    *["Done."] * 2,
 ])
 async with Agent(model, approve="ask", approver=approve_in_notebook, run_dir=False) as agent:
     await agent.run("Go.")
