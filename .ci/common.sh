@@ -56,9 +56,7 @@ newer_python() {
     return 1
 }
 
-# The ends of the range of versions that pyproject declares. What touches the insides of IPython and ipykernel is
-# tested at the newest here; `.ci/full versions` runs everything at both.
-inside_tests=(tests/inkernel/test_{guard,insist,syntax}.py tests/kernels/test_interrupts.py)
+# The ends of the range of versions that pyproject declares: `.ci/full versions` runs everything at both.
 
 oldest_versions() {
     step "an environment of Python 3.11 with the oldest versions"

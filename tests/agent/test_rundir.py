@@ -78,7 +78,7 @@ def test_a_link_in_a_run_s_folder_leads_no_sub_agent_elsewhere(tmp_path):
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path):
-    Folder.make(tmp_path / "r").replace("run.ipynb", b"{}")
+    Folder.make(tmp_path / "r").replace("journal.jsonl", b"")
     with pytest.raises(ConfigError, match="holds a run already"):
         make_run_dir(tmp_path, "x", tmp_path / "r")
     (tmp_path / "file").write_text("")
