@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from codeact_kernel.agent.recording import JOURNAL, NOTEBOOK
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.record import AGENTS, slug
 from codeact_kernel.runfiles import Folder, write_all
@@ -87,10 +88,18 @@ def _cannot(where: Path, error: OSError) -> ConfigError:
 
 
 def _unused(folder: Folder) -> Folder:
-    if not folder.has("run.ipynb"):
+    if not (folder.has(NOTEBOOK) or _has_begun(folder)):
         return folder
     folder.close()
     raise ConfigError(f"{folder.path} holds a run already; give another --run-dir")
+
+
+def _has_begun(folder: Folder) -> bool:
+    """Whether a journal has a line: a run that was killed before it had a notebook is one that can be resumed."""
+    if not folder.has(JOURNAL):
+        return False
+    with open(folder.read(JOURNAL), "rb") as journal:
+        return journal.readline().endswith(b"\n")
 
 
 def _ignore(workspace: Path) -> None:

@@ -78,12 +78,17 @@ def test_a_link_in_a_run_s_folder_leads_no_sub_agent_elsewhere(tmp_path):
 
 
 def test_a_folder_that_holds_a_run_is_not_written_over(tmp_path):
-    Folder.make(tmp_path / "r").replace("journal.jsonl", b"")
+    Folder.make(tmp_path / "r").replace("journal.jsonl", b'{"type": "RunStarted"}\n')
     with pytest.raises(ConfigError, match="holds a run already"):
         make_run_dir(tmp_path, "x", tmp_path / "r")
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be made"):
         make_run_dir(tmp_path, "x", tmp_path / "file" / "r")
+
+
+def test_a_folder_in_which_a_run_was_killed_before_it_began_is_taken(tmp_path):
+    Folder.make(tmp_path / "r").replace("journal.jsonl", b'{"type": "RunSta')
+    make_run_dir(tmp_path, "x", tmp_path / "r").close()
 
 
 TRY = """
