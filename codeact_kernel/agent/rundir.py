@@ -96,10 +96,9 @@ def _unused(folder: Folder) -> Folder:
 
 def _has_begun(folder: Folder) -> bool:
     """Whether a journal has a line: a run that was killed before it had a notebook is one that can be resumed."""
-    if not folder.has(JOURNAL):
-        return False
-    with open(folder.read(JOURNAL), "rb") as journal:
+    with suppress(OSError), open(folder.read(JOURNAL), "rb") as journal:
         return journal.readline().endswith(b"\n")
+    return False
 
 
 def _ignore(workspace: Path) -> None:
