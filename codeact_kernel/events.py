@@ -2,6 +2,8 @@
 
 Comes in: nothing. Goes out: the `Event` union. The agent's loop makes them; the transcript, the record, the
 command line and a caller of `Agent.stream` read them. Times are seconds since the epoch.
+
+It is long because it is a list: one class for each thing that can happen, and below them how they become JSON.
 """
 
 from __future__ import annotations

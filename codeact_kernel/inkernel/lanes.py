@@ -14,7 +14,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol
 
-from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine, Later, MainGuard
+from codeact_kernel.inkernel.guard import Guard, Later, MainGuard
+from codeact_kernel.inkernel.guarded import GuardedCoroutine
 from codeact_kernel.inkernel.request import Request, current
 
 RunSync = Callable[[Request], None]

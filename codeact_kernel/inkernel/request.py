@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from codeact_kernel.inkernel import wire
 
 if TYPE_CHECKING:
-    from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine
+    from codeact_kernel.inkernel.guard import Guard
+    from codeact_kernel.inkernel.guarded import GuardedCoroutine
     from codeact_kernel.inkernel.lanes import Home
     from codeact_kernel.inkernel.names import Names
     from codeact_kernel.inkernel.outbox import Outbox

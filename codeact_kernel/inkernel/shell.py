@@ -23,7 +23,7 @@ from IPython.core.payload import PayloadManager
 from traitlets import Type
 
 from codeact_kernel.inkernel.display import BlockDisplayHook, BlockDisplayPublisher
-from codeact_kernel.inkernel.guard import GuardedCoroutine
+from codeact_kernel.inkernel.guarded import GuardedCoroutine
 from codeact_kernel.inkernel.magics import AwaitingMagics
 from codeact_kernel.inkernel.request import Request, current
 from codeact_kernel.inkernel.tracebacks import model_traceback

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from codeact_kernel.inkernel.guard import Guard, GuardedCoroutine, TaskEnded, adopt_callbacks
+from codeact_kernel.inkernel.guard import Guard, adopt_callbacks
+from codeact_kernel.inkernel.guarded import GuardedCoroutine, TaskEnded
 from codeact_kernel.inkernel.request import Request
 
 
