@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import filterfalse, zip_longest
 from typing import Any, Literal
 
+from codeact_kernel.agent.pacing import GOES_ON
 from codeact_kernel.agent.recorded import RecordedRun
+from codeact_kernel.agent.remains import RESULTS
 from codeact_kernel.controls import plain
 from codeact_kernel.events import Knowledge, Observation, Reply, Task
 
@@ -31,6 +34,8 @@ VOLATILE = (
     r"/tmp/[\w./-]+",
 )
 """What differs from one time to the next and says nothing: ours; a user may add more."""
+_WAITED = re.compile(r"\n\[it waited for [^\n]*\]")
+"""The notes of what a block has waited for: with another time, for something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,9 @@ def compare(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] = (
 def divergence(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] = ()) -> Compared | None:
     """Where two conversations part: the first turn whose model had read something else.
 
+    Blocks take another time each time: that a result is read in an earlier or later turn, and what a block has waited
+    for, are no differences.
+
     Args:
         before: The run that was recorded.
         after: The other one.
@@ -91,9 +99,14 @@ def divergence(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] 
         ValueError: As for `compare`.
     """
     pattern = _pattern(volatile)
-    for (turn, read), (_, other) in zip(_read(before), _read(after), strict=False):
-        if pattern.sub("~", read) != pattern.sub("~", other):
-            return Compared(turn, "what was read", "differs", read, other)
+    there = list(_read(after))
+    results = _counted((text for _, read in there for text in read if _is_result(text)), pattern)
+    for (turn, read), (_, other) in zip(_read(before), there, strict=False):
+        wanted = _counted(filter(_is_result, read), pattern)
+        rest, other_rest = (_counted(filterfalse(_is_result, texts), pattern) for texts in (read, other))
+        if wanted - results or rest != other_rest:
+            return Compared(turn, "what was read", "differs", "\n".join(read), "\n".join(other))
+        results -= wanted
     return None
 
 
@@ -104,8 +117,19 @@ def _pattern(volatile: Sequence[str]) -> re.Pattern[str]:
         raise ValueError(f"no regular expression: {error}") from error
 
 
-def _read(run: RecordedRun) -> Iterator[tuple[int, str]]:
-    """What was read since the reply before, for each reply; heartbeats aside, which come as the time goes."""
+def _counted(read: Iterable[str], pattern: re.Pattern[str]) -> Counter[str]:
+    return Counter(pattern.sub("~", text) for text in read)
+
+
+def _is_result(text: str) -> bool:
+    return text.startswith(RESULTS)
+
+
+def _read(run: RecordedRun) -> Iterator[tuple[int, list[str]]]:
+    """What was read since the reply before, for each reply.
+
+    Heartbeats are left out, which come as the time goes, and what keeps a replay going.
+    """
     read: list[str] = []
     for entry in run.transcript.entries:
         match entry:
@@ -114,12 +138,12 @@ def _read(run: RecordedRun) -> Iterator[tuple[int, str]]:
             case Observation():
                 told = sorted(entry.reports, key=lambda report: report.id or "")
                 read += [
-                    f"{report.kind} {report.id or ''}\n{report.body}"
+                    f"{report.kind} {report.id or ''}\n{_WAITED.sub('', report.body)}"
                     for report in told
-                    if report.kind != "running"
+                    if report.kind != "running" and report.body != GOES_ON
                 ]
             case Reply():
-                yield entry.turn, "\n".join(read)
+                yield entry.turn, read
                 read = []
 
 

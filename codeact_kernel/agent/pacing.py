@@ -13,6 +13,9 @@ from codeact_kernel.agent.recorded import RecordedRun
 from codeact_kernel.events import Appended, BlockFinished, BlockQueued, Event, Reply, TurnStarted
 from codeact_kernel.messages import ModelRequest
 
+GOES_ON = "The record goes on."
+"""What a replayed model reads where it would have stopped and the recorded one did not."""
+
 
 class Pace(Hooks):
     """A hook, and an observer of the same agent.
@@ -68,4 +71,4 @@ class Pace(Hooks):
     def on_stop(self, answer: str) -> str | None:
         """Go on where the record does: what was said while a block ran may come after its end now."""
         is_own = self._said.strip() == answer.strip()
-        return "The record goes on." if is_own and self._left else None
+        return GOES_ON if is_own and self._left else None

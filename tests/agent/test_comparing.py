@@ -130,3 +130,25 @@ def test_the_order_of_results_in_one_message_is_no_divergence():
 
     a, b = Report("run_code_result", "1", "a"), Report("run_code_result", "2", "b")
     assert divergence(both(a, b), both(b, a)) is None
+
+
+def test_when_a_result_is_read_is_no_divergence_and_what_it_says_is():
+    def read(*observations):
+        events = [RunStarted("r", "x", "m", "s", 1.0)]
+        for turn, bodies in enumerate(observations, 1):
+            reports = tuple(Report(kind, body, body[0]) for kind, body in bodies)
+            events += [
+                Appended(turn, Observation(reports)),
+                TurnStarted(turn, 1.0),
+                Appended(turn, Reply(turn, "x")),
+            ]
+        return RecordedRun(Path("run.ipynb"), told(events))
+
+    a, b = ("run_code_result", "a 1"), ("run_code_result", "b 2")
+    waited = ("run_code_result", "b 2\n[it waited for x, which block a makes]")
+    before = read([a], [b], [])
+    assert divergence(before, read([a, b], [], [])) is None
+    assert divergence(before, read([a], [], [waited])) is None
+    assert divergence(before, read([a], [], [])).turn == 2
+    assert divergence(before, read([a, ("run_code_result", "b 3")], [], [])).turn == 2
+    assert divergence(before, read([a, ("reminder", "c")], [b], [])).turn == 1
