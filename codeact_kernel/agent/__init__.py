@@ -8,7 +8,6 @@ from __future__ import annotations
 from codeact_kernel.agent.agent import Agent
 from codeact_kernel.agent.assembly import wanted_kernel
 from codeact_kernel.agent.bookkeeping import Bookkeeping
-from codeact_kernel.agent.comparing import Compared, compare, divergence
 from codeact_kernel.agent.config import PROTOCOLS, Settings, load_settings
 from codeact_kernel.agent.gating import make_gate
 from codeact_kernel.agent.hooks import HookChain, Hooks, Refused
@@ -19,9 +18,20 @@ from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.past import Past, UntrustedRecord, open_past
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
-from codeact_kernel.agent.recorded import RecordedRun
+from codeact_kernel.agent.recorded import (
+    Compared,
+    RecordedRun,
+    Sample,
+    answering_tools,
+    compare,
+    divergence,
+    execute,
+    fork,
+    moments,
+    samples,
+    script,
+)
 from codeact_kernel.agent.recording import AUDIT, JOURNAL, NOTEBOOK, OUTPUTS
-from codeact_kernel.agent.replaying import answering_tools, execute, fork, moments
 from codeact_kernel.agent.run import Run
 from codeact_kernel.agent.rundir import make_run_dir
 from codeact_kernel.agent.runs import (
@@ -33,9 +43,7 @@ from codeact_kernel.agent.runs import (
     remove_run,
     runs_in,
 )
-from codeact_kernel.agent.scripting import script
 from codeact_kernel.agent.serving import answering, block_methods, make_server
-from codeact_kernel.agent.training import Sample, samples
 from codeact_kernel.agent.trust import UntrustedWorkspace, remember
 from codeact_kernel.agent.watching import WatchedAgent, WatchedRun, find_run
 

@@ -67,7 +67,7 @@ def export(
     Secrets are masked in a record already. Nothing of a record runs.
     """
     from codeact_kernel.agent import RecordedRun, samples
-    from codeact_kernel.agent import training as kinds
+    from codeact_kernel.agent.recorded import training as kinds
 
     if where not in get_args(kinds.Where):
         raise ConfigError(f"--where {where}: choose all, answered or passed")

@@ -23,7 +23,7 @@ from codeact_kernel.errors import ConfigError
 
 if TYPE_CHECKING:
     from codeact_kernel.agent import Compared, RecordedRun
-    from codeact_kernel.agent.comparing import Verdict
+    from codeact_kernel.agent.recorded.comparing import Verdict
 
 RecordPlace = Annotated[
     Path,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from codeact_kernel.agent.recorded import RecordedRun, events_of
+from codeact_kernel.agent.recorded.run import RecordedRun, events_of
 from codeact_kernel.context import Counter
 from codeact_kernel.events import GoalMet
 from codeact_kernel.messages import Message

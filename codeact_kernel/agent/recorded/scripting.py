@@ -10,7 +10,7 @@ import ast
 import textwrap
 from collections.abc import Iterator
 
-from codeact_kernel.agent.recorded import RecordedRun, events_of
+from codeact_kernel.agent.recorded.run import RecordedRun, events_of
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.events import ToolCalled
 from codeact_kernel.transcript import BlockRecord

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from codeact_kernel.agent.hooks import Hooks
-from codeact_kernel.agent.recorded import RecordedRun
+from codeact_kernel.agent.recorded.run import RecordedRun
 from codeact_kernel.events import Appended, BlockFinished, BlockQueued, Event, Reply, TurnStarted
 from codeact_kernel.messages import ModelRequest
 

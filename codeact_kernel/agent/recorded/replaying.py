@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeact_kernel.agent.agent import Agent
-from codeact_kernel.agent.pacing import Pace
-from codeact_kernel.agent.recorded import RecordedRun, events_of
+from codeact_kernel.agent.recorded.pacing import Pace
+from codeact_kernel.agent.recorded.run import RecordedRun, events_of
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.errors import ModelRefused, ToolError
 from codeact_kernel.events import (
@@ -32,6 +31,9 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.tools import Tool, Toolset, as_tool, kept_arguments
+
+if TYPE_CHECKING:
+    from codeact_kernel.agent.agent import Agent
 
 
 def moments(recorded: RecordedRun) -> list[tuple[float, Event]]:
@@ -98,6 +100,8 @@ async def execute(
         ConfigError: If its notebook, which has the replies, is not there.
         CodeactError: What `Agent` raises.
     """
+    from codeact_kernel.agent.agent import Agent  # which replays, too
+
     tools, pace = [*fields.get("tools", ())], Pace(recorded)
     own = {
         "model": f"replay:{recorded.notebook}",
@@ -127,6 +131,8 @@ def fork(
     Returns:
         The tasks up to that turn; and what makes the agent, of fields that are not as these.
     """
+    from codeact_kernel.agent.agent import Agent
+
     pace = Pace(recorded, turn)
     runs = recorded.transcript.runs
     tasks = [run.start.task for run in runs if run.number == 0 or (run.turns and run.turns[0].number < turn)]

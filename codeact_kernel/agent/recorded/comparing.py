@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import filterfalse, zip_longest
 from typing import Any, Literal
 
-from codeact_kernel.agent.pacing import GOES_ON
-from codeact_kernel.agent.recorded import RecordedRun
+from codeact_kernel.agent.recorded.pacing import GOES_ON
+from codeact_kernel.agent.recorded.run import RecordedRun
 from codeact_kernel.agent.remains import RESULTS
 from codeact_kernel.controls import plain
 from codeact_kernel.events import Knowledge, Observation, Reply, Task
