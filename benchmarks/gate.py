@@ -33,7 +33,9 @@ from codeact_kernel.signing import Signer
 from codeact_kernel.tools import Catalogue, Tool, ToolServer, as_tools, tool
 
 WAYS = ("no gate", "gate", "gate, a rule", "gate and audit", "and its sync")
-CALLS, ROUNDS, MANY, GATHERS = 20, 300, 200, 40
+PAUSE = 0.02
+"""Seconds: an audit that does not wait for the disk writes what is left a hundredth of a second later."""
+CALLS, ROUNDS, MANY, GATHERS = 200, 100, 200, 40
 CODE = """
 import asyncio, json, random, time
 tools = [{tools}]
@@ -41,7 +43,8 @@ took = [[] for _ in tools]
 for turn in range({rounds} + 1):
     for n in random.sample(range(len(tools)), len(tools)):
         add = tools[n]
-        {await_}add(0, 1)  # whatever the way before has left is over
+        {await_}add(0, 1)
+        time.sleep({pause})  # whatever the way before has left is over
         began = time.perf_counter()
         {calls}
         if turn:  # the first one warms up
@@ -54,6 +57,7 @@ ONE = {
     "calls": f"for i in range({CALLS}): add(i, 1)",
     "count": CALLS,
     "rounds": ROUNDS,
+    "pause": PAUSE,
 }
 GATHERED = {
     "name": "aadd",
@@ -61,6 +65,7 @@ GATHERED = {
     "calls": f"await asyncio.gather(*(add(i, 1) for i in range({MANY})))",
     "count": MANY,
     "rounds": GATHERS,
+    "pause": PAUSE,
 }
 RULE = '[[deny]]\ntool = "*add*"\narguments = { a = "-*" }\n'
 

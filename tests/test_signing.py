@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.signing import FILE, Signer, data_dir, host_signer
@@ -39,6 +42,11 @@ def test_a_signature_is_right_for_these_bytes_and_this_key_only():
     assert not other.is_right(b"text", signature)
     assert not one.is_right(b"text", "é\ud800")
     assert repr(one) == f"Signer({one.name})"
+
+
+@given(st.binary(max_size=100), st.binary(max_size=300))
+def test_a_signature_is_the_librarys_hmac(secret, data):
+    assert Signer(secret).sign(data) == hmac.new(secret, data, "sha256").hexdigest()
 
 
 @pytest.mark.parametrize("spoil", ["others", "short", "link"])

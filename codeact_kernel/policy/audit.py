@@ -1,7 +1,8 @@
 """The audit: what a run has done, line by line, each signed together with the one before it.
 
 Comes in: events of all agents of a run. Goes out: `audit.jsonl`, and how far it goes (`lines`, `head`), which the
-journal and the notebook keep, too. A line of what is about to happen is on the disk before it happens.
+journal and the notebook keep, too. A line of what is about to happen is on the disk before it happens, unless the user
+has said that nothing waits for the disk.
 
 Each line is a JSON object with `n`, its number; `prev`, the signature of the line before; and last `mac`, its own: the
 HMAC-SHA-256 of all that stands before it in the line. So none can be changed, taken out, moved or added by somebody who
@@ -33,7 +34,8 @@ if sys.platform != "win32":
 
 VERSION = 1
 _DELAY = 0.01
-"""Seconds that a line of what has happened already may wait for the next one: together they take half the time."""
+"""Seconds that a line of what has happened already may wait for the next one: together they take half the time. Where
+nothing waits for the disk, so may the line of a call: thousands of calls are cheap then."""
 
 
 class Audit:
@@ -43,7 +45,8 @@ class Audit:
 
     Args:
         strict: Whether what cannot be audited does not happen. Else a gap is counted, told once, and the run goes on.
-        sync: Whether lines are brought to the disk itself. Without, they survive this process, not the machine.
+        sync: Whether lines are brought to the disk itself. Without, they survive this process, not the machine; and what
+            is said of calls may be a hundredth of a second late.
         on_failure: Told when a line cannot be written: each time where it is strict, else once.
         wall: The time in seconds since the epoch.
     """
@@ -175,7 +178,7 @@ class Audit:
         if self._fd is None:
             return
         when = AUDITED[type(event)].due(event)
-        if when != "later":
+        if when == "now" or (when == "soon" and self.sync):
             self._write_kept(when)
         elif self._late is None:
             try:
@@ -218,14 +221,14 @@ class Audit:
         """Write lines at once: all of them or none."""
         assert self._fd is not None
         assert self._signer is not None
-        lines, head, data = self.lines, self.head, b""
-        for about in told:
-            lines += 1
-            first: dict[str, Any] = {"n": lines, "prev": head, "audit": self.name}
-            if self._lost and not data:
-                first["lost"] = self._lost
-            line, head = seal(first | about, self._signer)
-            data += line
+        head, written = self.head, []
+        lost = {"lost": self._lost} if self._lost else {}
+        for number, about in enumerate(told, self.lines + 1):
+            fields = {"n": number, "prev": head, "audit": self.name, **lost, **about}
+            line, head = seal(fields, self._signer)
+            written.append(line)
+            lost = {}
+        data = b"".join(written)
         try:
             write_all(self._fd, data)
         except OSError as error:
@@ -235,7 +238,7 @@ class Audit:
             self._fail(error, when)
             return
         self._size += len(data)
-        self.lines, self.head, self._lost, self._behind = lines, head, 0, True
+        self.lines, self.head, self._lost, self._behind = self.lines + len(told), head, 0, True
         if when == "now":
             self._sync(when)
 

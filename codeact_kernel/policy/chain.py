@@ -15,8 +15,6 @@ from pydantic_core import to_json
 
 from codeact_kernel.signing import Signer
 
-_ENDING = ',"mac":"%s"}\n'
-"""How each line ends; what stands before it is signed."""
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 _LINE = re.compile(rb'(\{"n":.*),"mac":"([0-9a-f]{64})"\}', re.DOTALL)
 _STEP = 2**16
@@ -51,7 +49,7 @@ def seal(fields: dict[str, Any], signer: Signer) -> tuple[bytes, str]:
         body = _encode(fields).encode("ascii")
     body = body[:-1]
     mac = signer.sign(body)
-    return body + (_ENDING % mac).encode(), mac
+    return b'%b,"mac":"%b"}\n' % (body, mac.encode()), mac
 
 
 def sealed(raw: bytes, signer: Signer) -> dict[str, Any] | None:

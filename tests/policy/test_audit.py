@@ -226,7 +226,7 @@ async def test_a_call_that_is_given_up_takes_no_sync_from_the_others(stage, disk
 
 @jumping
 async def test_a_return_waits_for_the_next_call_and_both_are_written_at_once(stage, disk):
-    audit = stage.open(sync=False)
+    audit = stage.open()
     before = disk.writes
     audit(ToolReturned("1", True, 0.1), "a")
     assert [line["event"] for line in lines(stage)] == ["AuditBegun"]
@@ -277,12 +277,35 @@ async def test_where_two_lines_cannot_be_written_two_are_missed_and_the_call_is_
     assert [line.get("lost") for line in lines(stage)] == [None, 2]
 
 
-async def test_without_sync_lines_are_written_and_nothing_waits(stage, disk):
+@jumping
+async def test_without_sync_nothing_waits_blocks_are_written_at_once_and_calls_in_a_moment(stage, disk):
     audit = stage.open(sync=False)
     audit(queued(), "a")
+    before, began = disk.writes, asyncio.get_running_loop().time()
+    for _ in range(3):
+        audit(CALL, "a")
+        await audit.settled()
+        audit(ToolReturned("1", True, 0.1), "a")
+    assert (disk.syncs, len(lines(stage))) == (0, 2)
+    while audit.lines == 2:
+        await asyncio.sleep(0.001)
+    assert asyncio.get_running_loop().time() - began < 0.02
+    assert [line["event"] for line in lines(stage)][2:] == ["ToolCalled", "ToolReturned"] * 3
+    assert (disk.writes, disk.syncs) == (before + 1, 0)
+    assert verify(stage.path, stage.signer, [stage.head(audit)]).is_right
+
+
+@jumping
+async def test_without_sync_a_call_that_could_not_be_written_is_told_and_the_next_block_does_not_run(stage, disk):
+    errors = []
+    audit = stage.open(sync=False, on_failure=errors.append)
+    disk.full = True
     audit(CALL, "a")
-    await audit.settled()
-    assert (disk.syncs, len(lines(stage))) == (0, 3)
+    while not errors:
+        await asyncio.sleep(0.001)
+    with pytest.raises(RecordError):
+        audit(queued(), "a")
+    assert len(errors) == 2
 
 
 def test_where_the_disk_is_full_what_is_about_to_happen_does_not_and_no_half_line_stays(stage, disk):
