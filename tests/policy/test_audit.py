@@ -296,7 +296,9 @@ async def test_without_sync_nothing_waits_blocks_are_written_at_once_and_calls_i
 
 
 @jumping
-async def test_without_sync_a_call_that_could_not_be_written_is_told_and_the_next_block_does_not_run(stage, disk):
+async def test_without_sync_a_call_that_could_not_be_written_is_told_and_the_next_block_does_not_run(
+    stage, disk
+):
     errors = []
     audit = stage.open(sync=False, on_failure=errors.append)
     disk.full = True
