@@ -45,8 +45,8 @@ class Audit:
 
     Args:
         strict: Whether what cannot be audited does not happen. Else a gap is counted, told once, and the run goes on.
-        sync: Whether lines are brought to the disk itself. Without, they survive this process, not the machine; and what
-            is said of calls may be a hundredth of a second late.
+        sync: Whether lines are brought to the disk itself. Without, they survive this process, not the machine; and
+            those of calls are written a hundredth of a second later.
         on_failure: Told when a line cannot be written: each time where it is strict, else once.
         wall: The time in seconds since the epoch.
     """
