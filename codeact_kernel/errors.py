@@ -12,7 +12,8 @@ missing key, an endpoint that is down, a kernel that died) is one of these:
     │   ├── ModelUnreachable     no connection, or a time-out
     │   ├── RateLimited          it asked to wait longer than we may
     │   ├── ContextOverflow      the prompt does not fit the model's window
-    │   └── ModelRefused         it answered, and said no (bad key, unknown model, bad request)
+    │   ├── ModelRefused         it answered, and said no (bad key, unknown model, bad request)
+    │   └── Diverged             a replayed model would read something else than it did when it was recorded
     ├── KernelError          a kernel failed
     │   ├── KernelStartTimeout   it did not answer in time
     │   ├── KernelDied           its process ended
@@ -104,6 +105,24 @@ class ContextOverflow(ModelError):
 
 class ModelRefused(ModelError):
     """The endpoint answered and said no: a bad key, an unknown model, a request that it does not take."""
+
+
+class Diverged(ModelError):
+    """A replayed model would read something else than it had read, so its recorded reply is no reply to that.
+
+    Args:
+        message: One line for a person.
+        turn: The turn whose reply was not given.
+        recorded: What had been read before it, as far as that differs.
+        now: What would be read.
+        model: As in `ModelError`.
+    """
+
+    def __init__(self, message: str, *, turn: int, recorded: str, now: str, model: str = "") -> None:
+        super().__init__(message, model=model)
+        self.turn = turn
+        self.recorded = recorded
+        self.now = now
 
 
 class KernelError(CodeactError):

@@ -416,8 +416,9 @@ class Spent:
 class Notice:
     """Something that whoever watches the run should know."""
 
-    about: Literal["overrun", "fallback"]
-    """A reply was longer than its budget; another model answers, or the first one again."""
+    about: Literal["overrun", "fallback", "replay"]
+    """A reply was longer than its budget; another model answers, or the first one again; a replay is no longer as
+    recorded."""
     text: str
 
 

@@ -31,6 +31,7 @@ from codeact_kernel.agent.models import Models
 from codeact_kernel.agent.options import Options
 from codeact_kernel.agent.planning import Plan, plan
 from codeact_kernel.agent.prompting import write_prompt
+from codeact_kernel.agent.recorded.following import Following, follow
 from codeact_kernel.agent.remembering import remembered
 from codeact_kernel.agent.reporting import Reporter
 from codeact_kernel.agent.rundir import make_runs
@@ -121,6 +122,8 @@ class Parts:
     """How what is asked is decided, where no rule does."""
     remembered: dict[str, Any]
     """What of the options a resume goes by."""
+    following: Following | None
+    """What keeps it beside the record that it replays; it has to hear of events."""
 
 
 async def assemble(
@@ -152,7 +155,7 @@ async def assemble(
     """
     mask = relations.mask
     wanted = plan(options, relations.folder, mask)
-    settings, hooks = wanted.settings, HookChain(options.hooks)
+    settings = wanted.settings
     kin = relations.kin or await _root(options, wanted, stack, relations)
     if kin.depth == 0:  # the others' are the root's
         for of_set in wanted.sets:
@@ -160,6 +163,8 @@ async def assemble(
     models = Models(options, settings, emit, mask, lambda: kin.tree.budget)
     model, model_settings = models.model, models.settings
     stack.push_async_callback(models.aclose)
+    following = follow(models, emit)
+    hooks = HookChain([*options.hooks, *([] if following is None else [following])])
     vision, seer = open_vision(options, wanted.blind, models, emit)
     wanted = replace(wanted, blind=vision.blind)
     seed_files(wanted.workspace, options.files)
@@ -196,7 +201,7 @@ async def assemble(
     if kin.parcel is not None:
         await kernel.seed_parcel(kin.parcel, kin.names)
 
-    agents = Subagents(options, wanted, kin, runner, models.for_agent, seer, relations)
+    agents = Subagents(options, wanted, kin, runner, models, seer, relations)
     runners: dict[type[CodeBlock] | type[AgentBlock], Runner] = {CodeBlock: runner, AgentBlock: agents}
 
     def told(event: Event) -> None:
@@ -289,6 +294,7 @@ async def assemble(
         delegation,
         kin.tree.gate.mode,
         remembered(options, wanted),
+        following,
     )
 
 

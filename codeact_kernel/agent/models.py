@@ -7,12 +7,14 @@ local one is half a gigabyte, and an endpoint's connections are worth keeping.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from codeact_kernel.agent.discretion import DiscreetModel
 from codeact_kernel.agent.fallback import PATIENCE, FallbackModel
 from codeact_kernel.agent.limiting import patience_of
+from codeact_kernel.agent.options import REPLAY
 from codeact_kernel.agent.spending import SpendingModel
 from codeact_kernel.errors import ConfigError
 from codeact_kernel.events import Event, ModelRetry
@@ -34,6 +36,18 @@ from codeact_kernel.record import AGENTS, slug
 if TYPE_CHECKING:
     from codeact_kernel.agent.config import Settings
     from codeact_kernel.agent.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What an agent says again."""
+
+    record: Path
+    before: int | None
+    """The turn before which it ends; None for all of it."""
+    where_it_parts: Literal["stop", "live", "told", "as recorded"]
+    """What happens where the conversation is no longer as recorded: the run ends, another model goes on, or the replay
+    does, and somebody is told of it or nobody."""
 
 
 class SharedModel:
@@ -100,23 +114,38 @@ class Models:
         self._opened: dict[str, SharedModel] = {}
         self._own: list[Model] = []
         """What was opened here, or given to us, and is closed here."""
-        named = self._given = options.model
-        self.settings: ModelSettings | None
+        named, then = options.model, options.then
+        fork: tuple[Path | str, int | None] | None = options.fork
+        self.settings: ModelSettings | None = None
         if named is None or isinstance(named, str):
-            self.settings = resolve(named, self._aliases, self._base_url, default=settings.model)
+            self.settings = self._resolved(named, settings.model)
+        record = _record_of(self.settings)
+        if record is not None and then not in (None, REPLAY):
+            named, fork = then, (record, None)
+            self.settings = self._resolved(named, None) if isinstance(named, str) else None
+        elif record is None and then is not None:
+            raise ConfigError("what goes on after a replay (--then) goes with a replay: --model replay:FILE")
+        self._given = named
+        if self.settings is not None:
             self.model: Model = self._with_fallback(self.settings)
         else:
+            assert named is not None
+            assert not isinstance(named, str)
             self.settings = named.settings if isinstance(named, SharedModel) else None
             self.model = (
                 named if isinstance(named, SharedModel) else self._stood_in_for(self._door(named, None))
             )
         self._forked: ForkedModel | None = None
-        self._replayed = (
-            Path(self.settings.model) if self.settings and self.settings.kind == "replay" else None
-        )
+        self._place = _record_of(self.settings)
         """The record whose sub-agents say again what they said."""
-        if options.fork is not None:
-            self._fork(*options.fork)
+        self.replay: Replay | None = None
+        """What is said again; None where nothing is, or only replies are known."""
+        self.then: str | SharedModel | None = REPLAY if then == REPLAY else None
+        """What sub-agents do that say again what they said."""
+        if fork is not None:
+            self._fork(*fork)
+        elif record is not None and record.suffix != ".jsonl":
+            self.replay = Replay(record, None, "stop" if then is None else "as recorded")
 
     def for_agent(self, alias: str | None, name: str) -> str | SharedModel:
         """The model of a sub-agent.
@@ -128,8 +157,8 @@ class Models:
         Raises:
             ConfigError: If something about it is wrong.
         """
-        if alias is None and self._replayed is not None and not (self._forked and self._forked.is_live):
-            place = self._replayed if self._replayed.is_dir() else self._replayed.parent
+        if alias is None and self._place is not None and not (self._forked and self._forked.is_live):
+            place = self._place if self._place.is_dir() else self._place.parent
             recorded = place / AGENTS / slug(name)
             if recorded.is_dir():
                 return f"replay:{recorded}"
@@ -170,12 +199,25 @@ class Models:
         for model in self._own:
             await model.aclose()
 
-    def _fork(self, record: Path | str, turn: int) -> None:
-        recorded = ReplayModel.load(Path(record).expanduser())
-        if not 2 <= turn <= recorded.left + 1:
-            raise ConfigError(f"{record} can be forked at turn 2 to {recorded.left + 1}, and not at {turn}")
-        self._replayed = Path(record).expanduser()
-        self.model = self._forked = ForkedModel(self._door(recorded, None), self.model, turn - 1)
+    def go_live(self) -> None:
+        """Say nothing again any more; the model that goes on after a replay does."""
+        if self._forked is not None:
+            self._forked.go_live()
+
+    def _fork(self, record: Path | str, turn: int | None) -> None:
+        """Say again what was said before a turn; None for all of it, as long as the conversation is as recorded."""
+        place = self._place = Path(record).expanduser()
+        recorded = ReplayModel.load(place)
+        last = recorded.left + 1
+        if turn is not None and not 2 <= turn <= last:
+            raise ConfigError(f"{record} can be forked at turn 2 to {last}, and not at {turn}")
+        self.then = REPLAY if turn else SharedModel(self.model, self.settings)
+        self.model = self._forked = ForkedModel(self._door(recorded, None), self.model, (turn or last) - 1)
+        if place.suffix != ".jsonl":
+            self.replay = Replay(place, turn, "told" if turn else "live")
+
+    def _resolved(self, named: str | None, default: str | None) -> ModelSettings:
+        return resolve(named, self._aliases, self._base_url, default=default)
 
     def _with_fallback(self, settings: ModelSettings) -> Model:
         """Open a model that another one stands in for, where one is named."""
@@ -207,3 +249,7 @@ class Models:
         """What a model is asked through, whoever asks: it is sent no secret, and the budget pays."""
         self._own.append(model)
         return DiscreetModel(SpendingModel(model, settings, self._budget), self._mask)
+
+
+def _record_of(settings: ModelSettings | None) -> Path | None:
+    return Path(settings.model) if settings is not None and settings.kind == "replay" else None

@@ -18,6 +18,9 @@ from codeact_kernel.tools import Tool, Toolset
 LIMIT_FIELDS = {"turns": "max_turns", "seconds": "max_time", "tokens": "max_tokens", "cost": "max_cost"}
 """By the name of a limit the field that sets it."""
 
+REPLAY = "replay"
+"""In the place of a model that goes on after a replay: the recorded replies, whatever the conversation has become."""
+
 Person = Callable[[str], Any]
 """Asks a person a question and returns the answer; plain or async."""
 
@@ -32,6 +35,9 @@ class Options:
     _: KW_ONLY
     fork: tuple[Path | str, int] | None = None
     """A record, and one of its turns: the replies before that turn are said again, and from it on the model answers."""
+    then: str | Model | None = None
+    """Where `model` is a record: the model that goes on where the conversation is no longer as recorded, or its replies
+    end; "replay" says the recorded replies all the same. None ends the run there with `Diverged`."""
     tools: Iterable[Callable[..., Any] | Tool | Toolset] = ()
     """Functions that blocks can call by their names, and sets of them."""
     mcp: Path | str | Mapping[str, Any] | None = None

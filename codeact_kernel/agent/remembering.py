@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from codeact_kernel.agent.options import Options
+from codeact_kernel.agent.options import REPLAY, Options
 from codeact_kernel.agent.planning import Plan
 from codeact_kernel.allowance import SANDBOXES, weaker
 from codeact_kernel.errors import ConfigError
@@ -31,7 +31,7 @@ def remembered(options: Options, wanted: Plan) -> dict[str, Any]:
     sandbox, settings = wanted.sandbox, wanted.settings
     given = {name: getattr(options, name) for name in _AS_THEY_ARE}
     return given | {
-        "model": (options.model or settings.model) if isinstance(options.model, str | None) else None,
+        "model": _model(options, settings.model),
         "fallback": options.fallback if isinstance(options.fallback, str) else None,
         "vision": options.vision if isinstance(options.vision, str) else None,
         "protocol": wanted.protocol,
@@ -46,6 +46,12 @@ def remembered(options: Options, wanted: Plan) -> dict[str, Any]:
         "approve": options.approve or settings.approve,
         "kept": dict(options.kept),
     }
+
+
+def _model(options: Options, default: str | None) -> str | None:
+    """The name of the model that goes on: after a replay another one may."""
+    model = options.model if options.then in (None, REPLAY) else options.then
+    return (model or default) if isinstance(model, str | None) else None
 
 
 def check_not_weaker(

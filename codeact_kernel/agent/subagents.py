@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from codeact_kernel.tools import Tool, Toolset
 if TYPE_CHECKING:
     from codeact_kernel.agent.agent import Agent
     from codeact_kernel.agent.assembly import Relations
+    from codeact_kernel.agent.models import Models
     from codeact_kernel.agent.planning import Plan
 
 ENDED = "was ended with its agent"
@@ -60,7 +61,7 @@ class Subagents:
         wanted: What was settled of that.
         kin: The parent's place.
         runner: The parent's kernel.
-        open_model: Gives a sub-agent's model: (alias, or None for the parent's; the sub-agent's name).
+        models: Gives a sub-agent's model.
         seer: The model that sees, which all share; None where there is none.
         relations: What the parent has to do with others.
     """
@@ -71,7 +72,7 @@ class Subagents:
         wanted: Plan,
         kin: Kin,
         runner: KernelRunner,
-        open_model: Callable[[str | None, str], str | Model],
+        models: Models,
         seer: Model | None,
         relations: Relations,
     ) -> None:
@@ -79,7 +80,7 @@ class Subagents:
         self._wanted = wanted
         self.kin = kin
         self.runner = runner
-        self._open_model = open_model
+        self._models = models
         self._seer = seer
         self._relations = relations
         self._parcels = Parcels(kin, runner)
@@ -176,6 +177,7 @@ class Subagents:
             *(known[tool] for tool in seeds.tools if tool in known),
             *(of_set for of_set in self._wanted.sets if _is_seeded(of_set.name, seeds.tools)),
         ]
+        model = self._models.for_agent(block.model, name)
         allowance = replace(kin.allowance, tools=frozenset(tool.name for tool in tools))
         child.lacks = allowance.lacks(kin.allowance)
         place = Kin(
@@ -193,8 +195,9 @@ class Subagents:
         return self._relations.spawn(
             replace(
                 self._options,
-                model=self._open_model(block.model, name),
+                model=model,
                 fork=None,
+                then=self._models.then if isinstance(model, str) else None,
                 vision=self._seer,
                 tools=tools,
                 mcp=None,

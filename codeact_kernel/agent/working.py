@@ -122,6 +122,8 @@ class Working:
             self._parts = parts = await assemble(
                 self._options, self._stack, self.inbox, self.transcript, self.emit, self._remind, relations
             )
+            if parts.following is not None:
+                self.listeners.append(parts.following)
             if self._past is not None:
                 check_not_weaker(self._past.now, parts.remembered, parts.sandbox, self._given)
         except BaseException as error:

@@ -24,14 +24,14 @@ from codeact_kernel.cli.helping import example, print_help
 from codeact_kernel.cli.install import install
 from codeact_kernel.cli.mcp import mcp
 from codeact_kernel.cli.models import model
-from codeact_kernel.cli.replay import replay
+from codeact_kernel.cli.replay import difference, replay
 from codeact_kernel.cli.resume import resume
 from codeact_kernel.cli.run import run
 from codeact_kernel.cli.runs import runs
 from codeact_kernel.cli.stats import stats
 from codeact_kernel.cli.streams import CleanFormatter, clean, complain, masked
 from codeact_kernel.cli.watch import watch
-from codeact_kernel.errors import CodeactError
+from codeact_kernel.errors import CodeactError, Diverged
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a command line that it cannot read; it has no name of its own in every version."""
@@ -104,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except CodeactError as error:
         complain(error.message)
+        if isinstance(error, Diverged):
+            print(clean(masked(difference(error))), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         complain("it was stopped")

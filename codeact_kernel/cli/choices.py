@@ -30,6 +30,7 @@ class Choices:
     """What was chosen on the command line; None is what was not."""
 
     model: options.Model = None
+    then: options.Then = None
     base_url: options.BaseUrl = None
     protocol: options.Protocol = None
     workspace: options.Workspace = "."
@@ -84,6 +85,7 @@ class Choices:
             ]
         return {
             "model": self.model,
+            "then": self.then,
             "base_url": self.base_url,
             "protocol": self.protocol,
             "workspace": self.workspace,

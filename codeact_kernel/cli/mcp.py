@@ -42,7 +42,7 @@ Token = Annotated[
     ),
 ]
 _OF_A_MODEL = (
-    *("model", "base_url", "protocol", "vision_model", "fallback_model", "patience"),
+    *("model", "then", "base_url", "protocol", "vision_model", "fallback_model", "patience"),
     *("run_dir", "max_turns", "max_time", "max_tokens", "max_cost", "lease", "otel"),
 )
 """The options of who has a model and makes runs."""

@@ -14,6 +14,14 @@ Model = Annotated[
         "key), or `replay:FILE`. Else CODEACT_MODEL, else the settings.",
     ),
 ]
+Then = Annotated[
+    str | None,
+    typer.Option(
+        metavar="M",
+        help="With `replay:FILE`: the model that goes on where the conversation is no longer as recorded, or the "
+        "replies end; `replay` says the recorded replies all the same. Else the run ends there, and says where.",
+    ),
+]
 BaseUrl = Annotated[
     str | None,
     typer.Option(

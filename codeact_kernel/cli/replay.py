@@ -19,7 +19,7 @@ import typer
 from codeact_kernel.cli.choices import Choices, choosing
 from codeact_kernel.cli.resume import TrustRecord
 from codeact_kernel.cli.streams import clean
-from codeact_kernel.errors import ConfigError
+from codeact_kernel.errors import ConfigError, Diverged
 
 if TYPE_CHECKING:
     from codeact_kernel.agent import Compared, RecordedRun
@@ -64,7 +64,7 @@ ForkAt = Annotated[
 _LISTED = ("differs", "missing", "new")
 
 
-@choosing("protocol", "lease")
+@choosing("protocol", "lease", "then")
 def replay(
     file: RecordPlace,
     play: Play = False,
@@ -208,6 +208,18 @@ def _fork(recorded: RecordedRun, turn: int, chosen: Choices) -> int:
             return code
 
         return in_loop(work)
+
+
+def difference(parted: Diverged) -> str:
+    """What a replayed model would have read otherwise, line by line.
+
+    Args:
+        parted: Where the conversation is no longer as recorded.
+    """
+    from codeact_kernel.agent import Compared
+
+    texts = Compared(parted.turn, "what was read", "differs", parted.recorded, parted.now)
+    return "\n".join(f"    {line}" for line in texts.difference())
 
 
 def report(found: list[Compared], parted: Compared | None = None) -> str:

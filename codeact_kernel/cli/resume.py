@@ -49,7 +49,7 @@ FromNotebook = Annotated[
 _QUESTION = "A resume does what the record says. Do you trust it? [y/N] "
 
 
-@choosing("run_dir")
+@choosing("run_dir", "then")
 def resume(
     run: RunPlace,
     task: Further = None,

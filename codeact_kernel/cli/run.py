@@ -14,7 +14,11 @@ from codeact_kernel.cli.choices import Choices, choosing
 from codeact_kernel.errors import ConfigError
 
 TaskText = Annotated[
-    str | None, typer.Argument(metavar="TASK", help="What to do, in words; `-` reads it from stdin.")
+    str | None,
+    typer.Argument(
+        metavar="TASK",
+        help="What to do, in words; `-` reads it from stdin. Not needed with `replay:FILE`, which has one.",
+    ),
 ]
 Json = Annotated[
     bool,
@@ -63,14 +67,19 @@ def run(
         return _show_prompt(chosen)
     if until is not None and not until.strip():
         raise ConfigError("--until takes a command: --until 'pytest -q'")
-    return _work(chosen, _read_task(task), json, goal=goal, until=until)
+    return _work(chosen, _read_task(task, chosen.model), json, goal=goal, until=until)
 
 
-def _read_task(task: str | None) -> str:
+def _read_task(task: str | None, model: str | None) -> str:
     if task == "-":
         from codeact_kernel.cli.stdin import read_all
 
         task = read_all()
+    kind, _, record = (model or "").partition(":")
+    if task is None and kind == "replay" and not record.endswith(".jsonl"):
+        from codeact_kernel.agent import RecordedRun
+
+        return RecordedRun.load(record).transcript.runs[0].start.task
     if task is None or not task.strip():
         raise ConfigError("there is no task: write it behind the options, or `-` to read it from stdin")
     return task

@@ -110,6 +110,10 @@ class ForkedModel:
         self._live = live
         self._left = replies
 
+    def go_live(self) -> None:
+        """Say nothing again any more."""
+        self._left = 0
+
     @property
     def is_live(self) -> bool:
         """Whether all that was to be said again has been said."""

@@ -325,8 +325,19 @@ def test_recorded_replies_are_replayed_with_no_endpoint(piped, place, block, scr
     assert piped("run", *model, "--run-dir", "first", "What is 6 times 7?").end().code == 0
     said = piped("run", "--model", "replay:first", "--run-dir", "second", "What is 6 times 7?").end()
     assert (said.code, said.out, said.err) == (0, ANSWER + "\n", "")
-    said = piped("run", "--model", "replay:first/run.ipynb", "--max-turns", 1, "Again.").end()
+    said = piped("run", "--model", "replay:first/run.ipynb", "--max-turns", 1).end()  # its own task
     assert said.code == 3
+    said = piped(
+        "run", "--model", "replay:first/run.ipynb", "--run-dir", "parted", "What is 6 times 8?"
+    ).end()
+    assert (said.code, said.out) == (1, "")
+    assert 'turn 1 of first/run.ipynb: its model had read "What is 6 times 7?"' in said.err
+    assert "    -What is 6 times 7?\n    +What is 6 times 8?\n" in said.err
+    model = scripted(["It is 48."])
+    said = piped("run", "--then", model[1], *model[2:], "--model", "replay:first", "What is 6 times 8?").end()
+    assert (said.code, said.out) == (0, "It is 48.\n")
+    said = piped("resume", "parted", *scripted(["It is 48, too."])).end()
+    assert (said.code, said.out) == (0, "It is 48, too.\n")
 
 
 @pytest.mark.kernel

@@ -35,6 +35,6 @@ def test_its_blocks_come_out_the_same_again(path, tmp_path, monkeypatch, capsys)
 @every_run
 def test_its_model_says_again_what_it_said(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["run", "--model", f"replay:{path}", "--run-dir", "again", Run.load(path).task]) == 0
+    assert main(["run", "--model", f"replay:{path}", "--run-dir", "again"]) == 0
     assert capsys.readouterr().out.strip() == Run.load(path).answer
     assert main(["diff", str(path), "again"]) == 0

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import filterfalse, zip_longest
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from codeact_kernel.agent.recorded.pacing import GOES_ON
 from codeact_kernel.agent.recorded.run import RecordedRun
 from codeact_kernel.agent.remains import RESULTS
 from codeact_kernel.controls import plain
-from codeact_kernel.events import Knowledge, Observation, Reply, Task
+from codeact_kernel.events import Entry, Knowledge, Observation, Reply, Task
 
 Verdict = Literal["same", "volatile", "differs", "missing", "new"]
 
@@ -98,16 +98,90 @@ def divergence(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] 
     Raises:
         ValueError: As for `compare`.
     """
-    pattern = _pattern(volatile)
-    there = list(_read(after))
-    results = _counted((text for _, read in there for text in read if _is_result(text)), pattern)
-    for (turn, read), (_, other) in zip(_read(before), there, strict=False):
-        wanted = _counted(filter(_is_result, read), pattern)
-        rest, other_rest = (_counted(filterfalse(_is_result, texts), pattern) for texts in (read, other))
-        if wanted - results or rest != other_rest:
-            return Compared(turn, "what was read", "differs", "\n".join(read), "\n".join(other))
-        results -= wanted
-    return None
+    course = Course(before, volatile)
+    for _, read in _read(after):
+        if (parting := course.next(read)) is not None:
+            return parting
+    return course.missing
+
+
+class Course:
+    """What the model of a run had read before each of its replies, for a comparison that goes along with another one.
+
+    Args:
+        before: The run that was recorded.
+        volatile: As for `compare`.
+
+    Raises:
+        ValueError: As for `compare`.
+    """
+
+    def __init__(self, before: RecordedRun, volatile: Sequence[str] = ()) -> None:
+        self._pattern = _pattern(volatile)
+        self._wanted = deque(_read(before))
+        self._owed: list[tuple[int, str]] = []
+        """Results that had been read by now and are not here yet, each with its turn."""
+        self._came: defaultdict[str, deque[str]] = defaultdict(deque)
+        """Results that are here and were not read by now, by what they are of."""
+
+    def next(self, read: Sequence[str]) -> Compared | None:
+        """Compare what is read before the next reply.
+
+        Args:
+            read: As `texts_of` gives it, of all since the reply before.
+
+        Returns:
+            Where it is something else; None where it is not, or more than was recorded.
+        """
+        for text in filter(_is_result, read):
+            self._came[_of(text)].append(text)
+        if self._wanted:
+            turn, wanted = self._wanted.popleft()
+            self._owed += [(turn, text) for text in filter(_is_result, wanted)]
+            rest, other = (list(filterfalse(_is_result, texts)) for texts in (wanted, read))
+            if Counter(map(self._bare, rest)) != Counter(map(self._bare, other)):
+                return _parting(turn, "\n".join(rest), "\n".join(other))
+        owed, self._owed = self._owed, []
+        for turn, text in owed:
+            came = self._came[_of(text)]
+            if not came:
+                self._owed.append((turn, text))
+            elif self._bare(text) != self._bare(now := came.popleft()):
+                return _parting(turn, text, now)
+        return None
+
+    @property
+    def missing(self) -> Compared | None:
+        """The first result that had been read by now, and is not here."""
+        return _parting(*self._owed[0], "") if self._owed else None
+
+    def _bare(self, text: str) -> str:
+        return self._pattern.sub("~", text)
+
+
+def texts_of(entry: Entry) -> list[str]:
+    """What of an entry of the context counts in a comparison.
+
+    Heartbeats are left out, which come as the time goes, and what keeps a replay going.
+
+    Args:
+        entry: The entry.
+    """
+    match entry:
+        case Task() | Knowledge():
+            return [entry.text]
+        case Observation():
+            told = sorted(entry.reports, key=lambda report: report.id or "")
+            return [
+                f"{report.kind} {report.id or ''}\n{_WAITED.sub('', report.body)}"
+                for report in told
+                if report.kind != "running" and report.body != GOES_ON
+            ]
+    return []
+
+
+def _parting(turn: int, before: str, after: str) -> Compared:
+    return Compared(turn, "what was read", "differs", before, after)
 
 
 def _pattern(volatile: Sequence[str]) -> re.Pattern[str]:
@@ -117,34 +191,24 @@ def _pattern(volatile: Sequence[str]) -> re.Pattern[str]:
         raise ValueError(f"no regular expression: {error}") from error
 
 
-def _counted(read: Iterable[str], pattern: re.Pattern[str]) -> Counter[str]:
-    return Counter(pattern.sub("~", text) for text in read)
-
-
 def _is_result(text: str) -> bool:
     return text.startswith(RESULTS)
 
 
-def _read(run: RecordedRun) -> Iterator[tuple[int, list[str]]]:
-    """What was read since the reply before, for each reply.
+def _of(result: str) -> str:
+    """Which block or sub-agent it is of."""
+    return result.partition("\n")[0]
 
-    Heartbeats are left out, which come as the time goes, and what keeps a replay going.
-    """
+
+def _read(run: RecordedRun) -> Iterator[tuple[int, list[str]]]:
+    """What was read since the reply before, for each reply."""
     read: list[str] = []
     for entry in run.transcript.entries:
-        match entry:
-            case Task() | Knowledge():
-                read.append(entry.text)
-            case Observation():
-                told = sorted(entry.reports, key=lambda report: report.id or "")
-                read += [
-                    f"{report.kind} {report.id or ''}\n{_WAITED.sub('', report.body)}"
-                    for report in told
-                    if report.kind != "running" and report.body != GOES_ON
-                ]
-            case Reply():
-                yield entry.turn, read
-                read = []
+        if isinstance(entry, Reply):
+            yield entry.turn, read
+            read = []
+        else:
+            read += texts_of(entry)
 
 
 def _compared(

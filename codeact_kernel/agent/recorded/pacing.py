@@ -7,6 +7,8 @@ and goes on after an answer as long as the record does.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator
 
 from codeact_kernel.agent.hooks import Hooks
 from codeact_kernel.agent.recorded.run import RecordedRun
@@ -18,9 +20,7 @@ GOES_ON = "The record goes on."
 
 
 class Pace(Hooks):
-    """A hook, and an observer of the same agent.
-
-    Its sub-agents have the hook, too, and not the observer: so they are told apart.
+    """A hook and a listener of one agent.
 
     Args:
         recorded: What is replayed.
@@ -28,11 +28,10 @@ class Pace(Hooks):
     """
 
     def __init__(self, recorded: RecordedRun, before: int | None = None) -> None:
-        turns = [turn for turn in recorded.turns if turn.reply and (before is None or turn.number < before)]
-        self._left = [
-            {b.id for b in recorded.blocks if b.result and b.result.ended <= turn.started} for turn in turns
-        ]
-        """Of each reply that is still to come, what had ended before it was asked for."""
+        self._left = deque(_course(recorded, before))
+        """Of each reply that is still to come its run, and what had ended since the one before was asked for."""
+        self._run = 0
+        """The run of the last one that has come."""
         self.is_over = False
         """Whether a reply was asked for that is not to be replayed."""
         self._live: set[str] = set()
@@ -63,12 +62,28 @@ class Pace(Hooks):
         if not self._left:
             self.is_over = True
             return
-        ended = self._left.pop(0)
+        self._run, ended = self._left.popleft()
         while self._live & ended:
             self._news.clear()
             await self._news.wait()
 
+    def end(self) -> None:
+        """Nothing more is replayed."""
+        self._left.clear()
+        self.is_over = True
+
     def on_stop(self, answer: str) -> str | None:
         """Go on where the record does: what was said while a block ran may come after its end now."""
         is_own = self._said.strip() == answer.strip()
-        return GOES_ON if is_own and self._left else None
+        return GOES_ON if is_own and self._left and self._left[0][0] == self._run else None
+
+
+def _course(recorded: RecordedRun, before: int | None) -> Iterator[tuple[int, set[str]]]:
+    ends = deque(sorted((block.result.ended, block.id) for block in recorded.blocks if block.result))
+    for run in recorded.transcript.runs:
+        for turn in run.turns:
+            if turn.reply and (before is None or turn.number < before):
+                ended = set()
+                while ends and ends[0][0] <= turn.started:
+                    ended.add(ends.popleft()[1])
+                yield run.number, ended

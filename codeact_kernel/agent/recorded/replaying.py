@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeact_kernel.agent.recorded.pacing import Pace
+from codeact_kernel.agent.options import REPLAY
 from codeact_kernel.agent.recorded.run import RecordedRun, events_of
 from codeact_kernel.blocks import CodeBlock
 from codeact_kernel.errors import ModelRefused, ToolError
@@ -102,13 +102,12 @@ async def execute(
     """
     from codeact_kernel.agent.agent import Agent  # which replays, too
 
-    tools, pace = [*fields.get("tools", ())], Pace(recorded)
+    tools = [*fields.get("tools", ())]
     own = {
         "model": f"replay:{recorded.notebook}",
+        "then": REPLAY,
         "protocol": str(recorded.about.options.get("protocol", "tags")),
         "run_dir": folder,
-        "hooks": [pace],
-        "observers": [pace],
         "tools": tools if live_tools else answering_tools(recorded, tools),
     }
     async with Agent(**{**fields, **own}) as agent:
@@ -133,20 +132,29 @@ def fork(
     """
     from codeact_kernel.agent.agent import Agent
 
-    pace = Pace(recorded, turn)
+    now = _Now()
     runs = recorded.transcript.runs
     tasks = [run.start.task for run in runs if run.number == 0 or (run.turns and run.turns[0].number < turn)]
     own = {
         "fork": (recorded.notebook, turn),
         "protocol": str(recorded.about.options.get("protocol", "tags")),
-        "tools": answering_tools(recorded, fields.get("tools", ()), lambda: pace.is_over),
-        "hooks": [pace],
+        "tools": answering_tools(recorded, fields.get("tools", ()), lambda: now.turn >= turn),
     }
 
     def make(**given: Any) -> Agent:
-        return Agent(**{**fields, **given, **own, "observers": [*given.get("observers", ()), pace]})
+        return Agent(**{**fields, **given, **own, "observers": [*given.get("observers", ()), now]})
 
     return tasks, make
+
+
+class _Now:
+    """Which turn an agent is in."""
+
+    turn = 0
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, TurnStarted):
+            self.turn = event.turn
 
 
 class _Answers:
