@@ -168,10 +168,10 @@ def _from_notebook(past: Past, source: Path) -> bool:
     notebook = read_notebook(source)
     options = notebook["metadata"]["codeact"].get("options", {})
     past.anew = tuple(notebook_events(notebook, reply_parser(str(options.get("protocol", "tags")))))
-    past.edits = edits(notebook)
     take = _taking(past)
     for event in past.anew:
         take(event)
+    past.edits = edits(notebook, past.transcript.runs)
     signer = signer_or_none()
     return signer is not None and is_ours(source, signer)
 

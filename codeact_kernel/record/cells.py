@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 from codeact_kernel.blocks import AgentBlock, Block, CodeBlock, Part, Prose, format_duration
@@ -26,7 +27,6 @@ from codeact_kernel.events import RunEnded, RunStarted
 from codeact_kernel.messages import Usage
 from codeact_kernel.record.asides import beyond, compaction, note
 from codeact_kernel.record.clean import clean, clean_text
-from codeact_kernel.record.edits import mark
 from codeact_kernel.record.outputs import CellOutput, cap_streams
 from codeact_kernel.record.prose import inert
 from codeact_kernel.transcript import BlockRecord, RunRecord, Turn
@@ -96,9 +96,7 @@ class RunCells:
     def _turn(self, turn: Turn) -> list[Cell]:
         """The parts of a reply in order; blocks whose reply still streams have no part yet and come last."""
         cells = []
-        parts = _parts(turn)
-        if parts and self._is_answer(turn, parts[-1]):
-            parts.pop()
+        parts = parts_of(self._run, turn)
         ran = _records(parts, turn.blocks)
         for at, part in enumerate(parts):
             if isinstance(part, Prose):
@@ -171,13 +169,6 @@ class RunCells:
         how: dict[str, Any] = {"stop_reason": end.stop, "message": end.message, "turns": end.turns}
         return self._cell("markdown", source, "answer", volatile=volatile, **how)
 
-    def _is_answer(self, turn: Turn, part: Part) -> bool:
-        """Whether the last part of a turn is the answer, which has a cell of its own."""
-        end = self._run.end
-        if turn.place + 1 != self._run.turn_count or not isinstance(part, Prose) or end is None:
-            return False
-        return end.answer is not None and end.answer.strip() == part.text.strip()
-
     def _cell(
         self, cell_type: str, source: str, kind: str, turn: Turn | None = None, what: str = "", **more: Any
     ) -> Cell:
@@ -194,6 +185,15 @@ class RunCells:
             "metadata": {"codeact": about},
             "source": source,
         }
+
+
+def mark(source: str) -> str:
+    """What tells whether a cell's source is the one that was written.
+
+    Args:
+        source: The source.
+    """
+    return sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def summary_cell(source: str) -> Cell:
@@ -222,15 +222,28 @@ def usage_json(usage: Usage) -> dict[str, Any]:
     return dict(clean(asdict(usage)))
 
 
-def _parts(turn: Turn) -> list[Part]:
-    """The parts of a reply, with the pieces of one stretch of prose joined."""
+def parts_of(run: RunRecord, turn: Turn) -> list[Part]:
+    """The parts of a reply that have cells, with the pieces of one stretch of prose joined.
+
+    Args:
+        run: The run; its answer has a cell of its own.
+        turn: A turn of it.
+    """
     parts: list[Part] = []
     for part in turn.reply.parts if turn.reply else ():
         if isinstance(part, Prose) and parts and isinstance(parts[-1], Prose):
             parts[-1] = Prose(parts[-1].text + part.text)
         else:
             parts.append(part)
+    if parts and _is_answer(run, turn, parts[-1]):
+        parts.pop()
     return parts
+
+
+def _is_answer(run: RunRecord, turn: Turn, part: Part) -> bool:
+    if turn.place + 1 != run.turn_count or not isinstance(part, Prose) or run.end is None:
+        return False
+    return run.end.answer is not None and run.end.answer.strip() == part.text.strip()
 
 
 def _records(parts: Sequence[Part], records: Sequence[BlockRecord]) -> dict[int, BlockRecord]:

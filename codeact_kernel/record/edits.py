@@ -1,27 +1,29 @@
 """What a person has changed in a record.
 
-Comes in: a notebook of ours, that somebody may have edited. Goes out: what was changed and added, in words for a model.
+Comes in: a notebook of ours, that somebody may have edited. Goes out: in words for a model what was changed, added and
+taken out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from hashlib import sha256
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from codeact_kernel.blocks import AgentBlock, CodeBlock, Part, Prose
 from codeact_kernel.controls import plain
+from codeact_kernel.record.cells import mark, parts_of
+from codeact_kernel.record.clean import clean_text
+from codeact_kernel.record.prose import inert
+from codeact_kernel.transcript import RunRecord
 
+BLOCKS = ("run_code", "run_agent")
+"""The kinds of cells that are blocks'."""
 _SHOWN = 4_000
 """Characters that are told of what an edited cell shows."""
 _INTRO = (
     "While this run stood still, its record was edited by hand. Nothing of what follows has run in your kernel, and no "
     "variable is changed by it: what you need of it, run."
 )
-
-
-def mark(source: str) -> str:
-    """What tells whether a cell's source is the one that was written."""
-    return sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def own_cells(notebook: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -33,11 +35,12 @@ def own_cells(notebook: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
     return ((cell, about) for cell, about in _cells(notebook) if about)
 
 
-def edits(notebook: Mapping[str, Any]) -> str:
-    """Tell what was changed and added.
+def edits(notebook: Mapping[str, Any], runs: Iterable[RunRecord] = ()) -> str:
+    """Tell what was changed, added and taken out.
 
     Args:
         notebook: The notebook.
+        runs: As the notebook tells of them; its replies are whole, whatever became of their cells.
 
     Returns:
         A text for the model; empty where nothing was.
@@ -47,7 +50,7 @@ def edits(notebook: Mapping[str, Any]) -> str:
         source = str(cell["source"])
         if about:
             kind, name = about.get("kind"), about.get("id")
-            if kind in ("run_code", "run_agent") and name:
+            if kind in BLOCKS and name:
                 after = f"After block {name}"
             elif "turn" in about:
                 after = f"In turn {about['turn']}"
@@ -56,7 +59,69 @@ def edits(notebook: Mapping[str, Any]) -> str:
                 told.append(f"{what} reads now:\n{_shown(cell)}")
         elif source.strip():
             told.append(f"{after}, a {cell['cell_type']} cell was added:\n{_shown(cell)}")
+    told += _taken_out(notebook, runs)
     return "\n\n".join([_INTRO, *told]) if told else ""
+
+
+def matched(parts: Sequence[Part], abouts: Sequence[Mapping[str, Any]]) -> list[int | None]:
+    """Which cell is which part's.
+
+    Args:
+        parts: Parts of a reply, all of them prose, or all of them blocks.
+        abouts: What their cells that are left say of themselves, in order.
+
+    Returns:
+        For each part the place of its cell, where that is left.
+    """
+    if len(parts) == len(abouts):
+        return list(range(len(parts)))
+    left, places = dict(enumerate(abouts)), []
+    for part in parts:
+        place = next((place for place, about in left.items() if _is_of(part, about)), None)
+        left.pop(-1 if place is None else place, None)
+        places.append(place)
+    return places
+
+
+def _is_of(part: Part, about: Mapping[str, Any]) -> bool:
+    match part:
+        case CodeBlock():
+            return bool(about.get("mark") == mark(clean_text(part.code)))
+        case AgentBlock():
+            return bool(about.get("attributes", {}).get("task") == clean_text(part.task))
+        case Prose():
+            return bool(about.get("mark") == mark(clean_text(inert(part.text.strip()))))
+    return False
+
+
+def _taken_out(notebook: Mapping[str, Any], runs: Iterable[RunRecord]) -> Iterator[str]:
+    cells: dict[tuple[str, int, bool], list[Mapping[str, Any]]] = {}
+    """By run and turn those of blocks, and those of texts."""
+    for _, about in own_cells(notebook):
+        if about.get("kind") in (*BLOCKS, "prose") and not about.get("attributes", {}).get("by"):
+            key = str(about.get("run")), int(about.get("turn", 0)), about["kind"] in BLOCKS
+            cells.setdefault(key, []).append(about)
+    for run in runs:
+        for turn in run.turns:
+            parts = parts_of(run, turn)
+            blocks = [part for part in parts if isinstance(part, CodeBlock | AgentBlock)]
+            texts = [part for part in parts if isinstance(part, Prose) and part.text.strip()]
+            for those, is_block in ((texts, False), (blocks, True)):
+                there = cells.get((clean_text(run.start.run_id), turn.number, is_block), [])
+                for part, place in zip(those, matched(those, there), strict=True):
+                    if place is None:
+                        yield _gone(part, turn.number)
+
+
+def _gone(part: Part, turn: int) -> str:
+    match part:
+        case CodeBlock():
+            what, text = f"Block {part.id}" if part.id else "A block", part.code
+        case AgentBlock():
+            what, text = f"Sub-agent {part.id}" if part.id else "A sub-agent", part.task
+        case _:
+            return f"A text of turn {turn} was taken out:\n{str(getattr(part, 'text', '')).strip()[:_SHOWN]}"
+    return f"{what} of turn {turn} was taken out; what it did stays done:\n{text[:_SHOWN]}"
 
 
 def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -66,7 +131,7 @@ def _cells(notebook: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Map
     for cell in notebook["cells"]:
         about = cell["metadata"].get("codeact")
         about = about if isinstance(about, Mapping) else {}
-        if about.get("kind") in ("run_code", "run_agent") and "id" in about:
+        if about.get("kind") in BLOCKS and "id" in about:
             name = (about.get("run"), about["id"])
             about = {} if name in seen else about
             seen.add(name)

@@ -7,7 +7,7 @@ calls) is not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.messages import ToolCall, Usage
-from codeact_kernel.record.edits import own_cells
+from codeact_kernel.record.edits import BLOCKS, matched, own_cells
 from codeact_kernel.record.notebook import parsed
 
 Parse = Callable[[str, tuple[ToolCall, ...]], tuple[Part, ...]]
@@ -93,13 +93,16 @@ class _Rebuilt:
         self._about = notebook["metadata"]["codeact"]
         self._parse = parse
         cells = list(own_cells(notebook))
-        self._tasks = [about for _, about in cells if about.get("kind") == "task"]
+        runs = dict.fromkeys(about["run"] for _, about in cells if "run" in about)
+        tasks = {about["run"]: about for _, about in cells if about.get("kind") == "task"}
+        # Whoever has taken out a heading has left the run.
+        self._tasks = [tasks.get(run, {"run": run}) for run in runs] or [{"run": self._about["run_id"]}]
         self._ends = {about["run"]: about for _, about in cells if about.get("kind") == "answer"}
         self._blocks: dict[tuple[str, int], list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
         self._notes: dict[tuple[str, int], list[NoteReceived]] = {}
         """Both by run and turn."""
         for cell, about in cells:
-            if about.get("kind") in ("run_code", "run_agent") and "id" in about:
+            if about.get("kind") in BLOCKS and "id" in about:
                 self._blocks.setdefault((about["run"], about["turn"]), []).append((cell, about))
         for note in self._about["notes"]:
             received = NoteReceived(note["from"], note["text"])
@@ -151,17 +154,26 @@ class _Rebuilt:
         blocks = self._blocks.get((self._run, turn), [])
         times = [about.get("volatile", {}).get("queued", 0.0) for _, about in blocks]
         calls = tuple(ToolCall(**call) for call in said["calls"])
-        ids = (about["id"] for _, about in blocks)
-        job_ids = tuple(next(ids, None) for _ in calls)
         volatile = said.get("volatile", {})
         used, began = Usage(**volatile.get("usage", {})), volatile.get("started", 0.0)
         self._used += used
         yield TurnStarted(turn, began or min(times, default=0.0))
         yield from self._notes.get((self._run, turn), ())
         parts, ended = self._parse(said["text"], calls), volatile.get("ended", 0.0)
+        replied = [about for _, about in blocks if not about["attributes"].get("by")]
+        job_ids = _job_ids(calls, parts, replied)
         yield Appended(turn, Reply(turn, said["text"], parts, (), calls, job_ids, used, began, ended))
         for cell, about in blocks:
             yield from _block(turn, cell, about)
+
+
+def _job_ids(
+    calls: Sequence[ToolCall], parts: Sequence[Part], blocks: Sequence[Mapping[str, Any]]
+) -> tuple[str | None, ...]:
+    """The id of each call's block, as far as its cell is left."""
+    begun = [part for part in parts if isinstance(part, CodeBlock | AgentBlock)]
+    ids = iter(None if place is None else str(blocks[place]["id"]) for place in matched(begun, blocks))
+    return tuple(next(ids, None) if call.name in BLOCKS else None for call in calls)
 
 
 def _block(turn: int, cell: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[Event]:

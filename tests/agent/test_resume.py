@@ -374,6 +374,7 @@ async def test_the_model_is_told_what_a_person_has_changed_in_the_notebook(tmp_p
     notebook = json.loads(path.read_text())
     cell = next(cell for cell in notebook["cells"] if cell["metadata"]["codeact"].get("id") == "b")
     cell["source"] = ["y = 3"]
+    notebook["cells"] = [c for c in notebook["cells"] if c["metadata"]["codeact"].get("id") != "a"]
     path.write_text(json.dumps(notebook))
     with pytest.raises(ConfigError, match="somebody has changed it"):
         Agent.resume(tmp_path / "run", from_notebook=True)
@@ -381,5 +382,6 @@ async def test_the_model_is_told_what_a_person_has_changed_in_the_notebook(tmp_p
     assert run.answer == "done"
     assert '<note from="user">\nWhile this run stood still' in said(model)[-1]
     assert "Block b reads now:\ny = 3" in said(model)[-1]
+    assert "Block a of turn 1 was taken out; what it did stays done:\nx = 1" in said(model)[-1]
     cells = json.loads(path.read_text())["cells"]
     assert any("Block b reads now" in "".join(cell["source"]) for cell in cells)
