@@ -26,7 +26,7 @@ Format = Annotated[
     typer.Option(
         metavar="messages|sharegpt|script|html|markdown",
         help="Samples for fine-tuning, as Chat Completions or as ShareGPT has them; a Python program of the blocks "
-        "that ended well; or a page.",
+        "that mattered; or a page.",
     ),
 ]
 Output = Annotated[

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,15 @@ def test_a_kept_run_is_shown_again(path, capsys):
     assert misfits(json.loads(path.read_text("utf-8"))) == []
     assert main(["replay", str(path), "--speed", "0"]) == 0
     assert Run.load(path).answer in capsys.readouterr().out
+
+
+@every_run
+def test_as_a_program_it_runs_alone_and_gives_what_was_answered(path, tmp_path):
+    program = tmp_path / "run.py"
+    assert main(["export", str(path), "--format", "script", "--output", str(program)]) == 0
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert Run.load(path).answer.rstrip(".").split()[-1] in done.stdout
 
 
 @pytest.mark.kernel

@@ -1,17 +1,22 @@
 """A recorded run as a Python program of its own.
 
-Comes in: a recorded run. Goes out: the code of the blocks that ended well, in the order in which they ran, as a .py
-file. What only IPython takes is written as calls of it; blocks that await run in one event loop.
+Comes in: a recorded run. Goes out: the code of the blocks that mattered, in the order in which they ran, as a .py file.
+What only IPython takes is written as calls of it; blocks that await run in one event loop; the value that a block has
+shown is printed.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from codeact_kernel.agent.recorded.run import RecordedRun, events_of
-from codeact_kernel.blocks import CodeBlock
+from codeact_kernel.agent.recorded.effects import Doings, doings
+from codeact_kernel.agent.recorded.mattering import Ran, lacking, mattered
+from codeact_kernel.agent.recorded.run import RecordedRun, events_of, output_text
+from codeact_kernel.blocks import CodeBlock, ResultOutput
 from codeact_kernel.events import ToolCalled
 from codeact_kernel.transcript import BlockRecord
 
@@ -19,6 +24,25 @@ _IPYTHON = (
     "from IPython.core.interactiveshell import InteractiveShell\n\nget_ipython = InteractiveShell.instance\n"
 )
 _LOOP = "import asyncio\n\nloop = asyncio.new_event_loop()\n"
+_DISPLAY = "from IPython.display import display\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block on its way into the program."""
+
+    record: BlockRecord
+    code: str
+    awaits: bool
+    does: Doings
+
+    @property
+    def ran(self) -> Ran:
+        return Ran(self.does, output_text(self.record), self.failed)
+
+    @property
+    def failed(self) -> bool:
+        return self.record.result is not None and self.record.result.status == "error"
 
 
 def script(run: RecordedRun) -> str:
@@ -27,54 +51,128 @@ def script(run: RecordedRun) -> str:
     Args:
         run: The run.
     """
-    ran = sorted((b for b in run.blocks if _is_good(b)), key=lambda block: (block.started or 0.0, block.turn))
-    parts = [_part(block) for block in ran if isinstance(block.block, CodeBlock)]
-    code = "\n\n".join(parts)
+    ended = [b for b in run.blocks if b.result is not None and b.result.status in ("ok", "error")]
+    ended.sort(key=lambda block: (block.started or 0.0, block.turn))
     tools = sorted({event.name for event in events_of(run.path) if isinstance(event, ToolCalled)})
-    head = textwrap.indent(run.task.strip(), "# ", lambda _: True)
-    return "\n\n".join(
-        [
-            head,
-            *([f"# It calls tools of its host, which have to be here: {', '.join(tools)}"] if tools else []),
-            *([_IPYTHON] if "get_ipython()" in code else []),
-            *([_LOOP] if "loop.run_until_complete(" in code else []),
-            code,
-            "",
-        ]
-    )
+    blocks = _read(ended, tools)
+    kept = [blocks[at] for at in mattered([b.ran for b in blocks], run.task, run.answer)]
+    code = "\n\n".join(map(_part, kept))
+    given = {"display", "get_ipython", "asyncio", "loop"} | {name.partition(".")[0] for name in tools}
+    missing = [name for name in lacking([b.ran for b in kept]) if name not in given]
+    notes = [textwrap.indent(run.task.strip(), "# ", lambda _: True)]
+    if tools:
+        notes.append(f"# It calls tools of its host, which have to be here: {', '.join(tools)}")
+    if missing:
+        notes.append(f"# It reads names that no block of the run makes: {', '.join(missing)}")
+    uses = {
+        _IPYTHON: "get_ipython()" in code,
+        _DISPLAY: any("display" in block.does.reads for block in kept),
+        _LOOP: "loop.run_until_complete(" in code,
+    }
+    return "\n\n".join([*notes, *(head for head, is_used in uses.items() if is_used), code, ""])
 
 
-def _is_good(record: BlockRecord) -> bool:
-    return record.result is not None and record.result.status == "ok"
+def _read(records: list[BlockRecord], tools: Iterable[str]) -> list[_Block]:
+    """The blocks whose code can be read, each with what it does."""
+    codes = [
+        (record, *_plain(record.block.code)) for record in records if isinstance(record.block, CodeBlock)
+    ]
+    trees = [(record, code, awaits, tree) for record, code, awaits in codes if (tree := _parsed(code))]
+    own = {re.split("[:.]", tool)[-1] for tool in tools}
+    for *_, tree in trees:
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        own |= {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    return [_Block(record, code, awaits, doings(code, own)) for record, code, awaits, _ in trees]
 
 
-def _part(record: BlockRecord) -> str:
+def _parsed(code: str) -> ast.Module | None:
+    try:
+        return ast.parse(code)
+    except SyntaxError:  # so its block has failed
+        return None
+
+
+def _plain(code: str) -> tuple[str, bool]:
+    """Code as Python has it, without what it asked of its agent; and whether it awaits."""
     from IPython.core.inputtransformer2 import TransformerManager
 
-    assert isinstance(record.block, CodeBlock)
-    head = f"# turn {record.turn}, {record.id.encode('ascii', 'replace').decode()}\n"
-    code = record.block.code.strip("\n")
-    try:
-        compile(code, "block", "exec")
-    except SyntaxError:
+    code = code.strip("\n")
+    if not _compiles(code) and not _compiles(code, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
         code = TransformerManager().transform_cell(code).strip("\n")
-        try:
-            compile(code, "block", "exec")
-        except SyntaxError:
-            return head + _awaiting(code)
-    return head + code
+    if (tree := _parsed(code)) is not None:
+        lines = code.split("\n")
+        for node in tree.body:
+            if _is_for_the_agent(node) and node.end_lineno:
+                for at in range(node.lineno - 1, node.end_lineno):
+                    lines[at] = f"# {lines[at]}"
+        alone = "\n".join(lines)
+        code = alone if _parsed(alone) else code
+    return code, not _compiles(code) and _compiles(code, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def _compiles(code: str, flags: int = 0) -> bool:
+    try:
+        compile(code, "block", "exec", flags)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _is_for_the_agent(node: ast.stmt) -> bool:
+    """Whether a statement only tells the agent something, which a program has not: `self.compact_knowledge("…")`."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    value = value.value if isinstance(value, ast.Await) else value
+    of = value.func if isinstance(value, ast.Call) else None
+    return isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name) and of.value.id == "self"
+
+
+def _part(block: _Block) -> str:
+    record = block.record
+    head = f"# turn {record.turn}, {record.id.encode('ascii', 'replace').decode()}\n"
+    code = _awaiting(_shown(block)) if block.awaits else _shown(block)
+    if not block.failed:
+        return head + code
+    tried = f"try:\n{_indented(code)}\nexcept Exception as error:\n    print(error)"
+    return f"{head}# It failed, and what it had made before that is used below.\n{tried}"
+
+
+def _shown(block: _Block) -> str:
+    """A block's code that prints what it has shown as its value."""
+    tree = ast.parse(block.code)
+    last = tree.body[-1] if tree.body else None
+    outputs = block.record.outputs.outputs(block.record.file)
+    if not isinstance(last, ast.Expr) or not any(isinstance(output, ResultOutput) for output in outputs):
+        return block.code
+    lines = block.code.split("\n")
+    if lines[last.lineno - 1][: last.col_offset].strip():  # another statement stands before it
+        return block.code
+    value = ast.get_source_segment(block.code, last.value) or ""
+    before = "\n".join(lines[: last.lineno - 1])
+    return f"{before}\n_ = (\n{value}\n)\nprint(repr(_))".lstrip("\n")
+
+
+def _indented(code: str) -> str:
+    """Code one level deeper; what stands in a text of several lines stays as it is."""
+    inside = {
+        line
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
+        for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = enumerate(code.split("\n"), 1)
+    return "\n".join(line if at in inside or not line else f"    {line}" for at, line in lines)
 
 
 def _awaiting(code: str) -> str:
     """A block that awaits, as a coroutine whose names are those of the program."""
     tree = ast.parse(code)
     names = sorted(set(_bound(tree.body)))
-    lines = [f"global {', '.join(names)}"] if names else []
+    head = f"    global {', '.join(names)}\n" if names else ""
     # A name with a type cannot be global; the type says nothing to a program that runs.
     typed = any(isinstance(node, ast.AnnAssign) for node in ast.walk(tree))
-    lines.append(ast.unparse(_Untyped().visit(tree)) if typed else code)
-    body = textwrap.indent("\n".join(lines), "    ")
-    return f"async def block():\n{body}\n\n\nloop.run_until_complete(block())"
+    body = _indented(ast.unparse(_Untyped().visit(tree)) if typed else code)
+    return f"async def block():\n{head}{body}\n\n\nloop.run_until_complete(block())"
 
 
 class _Untyped(ast.NodeTransformer):
