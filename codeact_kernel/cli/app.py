@@ -30,6 +30,7 @@ from codeact_kernel.cli.run import run
 from codeact_kernel.cli.runs import runs
 from codeact_kernel.cli.stats import stats
 from codeact_kernel.cli.streams import CleanFormatter, clean, complain, masked
+from codeact_kernel.cli.trust import trust
 from codeact_kernel.cli.watch import watch
 from codeact_kernel.errors import CodeactError, Diverged
 
@@ -73,6 +74,7 @@ app.command(
         "codeact export .codeact/runs/* --format messages --where passed --output train.jsonl",
     )
 )(export)
+app.command(epilog=example("codeact trust .codeact/runs/20261201-120000-plot-the-rows"))(trust)
 app.command(epilog=example("codeact stats", "codeact stats runs-of-last-week"))(stats)
 app.command(epilog=example("codeact watch", "codeact watch .codeact/runs/20261201-120000-count-rows --once"))(
     watch

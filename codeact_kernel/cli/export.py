@@ -24,9 +24,9 @@ Records = Annotated[
 Format = Annotated[
     str,
     typer.Option(
-        metavar="messages|sharegpt|script|html|markdown",
+        metavar="messages|sharegpt|script|html|markdown|ipynb",
         help="Samples for fine-tuning, as Chat Completions or as ShareGPT has them; a Python program of the blocks "
-        "that mattered; or a page.",
+        "that mattered; a page; or the notebook again.",
     ),
 ]
 Output = Annotated[
@@ -49,8 +49,10 @@ Validation = Annotated[
         help="The part of the runs whose samples go to PATH with .validation before its ending.",
     ),
 ]
-NoOutputs = Annotated[bool, typer.Option("--no-outputs", help="Of a page: leave out what blocks put out.")]
-_PAGES = ("html", "markdown", "script")
+NoOutputs = Annotated[
+    bool, typer.Option("--no-outputs", help="Of a page or a notebook: leave out what blocks put out.")
+]
+_OF_ONE = ("html", "markdown", "script", "ipynb")
 
 
 def export(
@@ -71,13 +73,13 @@ def export(
 
     if where not in get_args(kinds.Where):
         raise ConfigError(f"--where {where}: choose all, answered or passed")
-    if format in _PAGES:
+    if format in _OF_ONE:
         if len(files) != 1:
             raise ConfigError(f"--format {format} takes one run")
         _write(_page(RecordedRun.load(files[0]), format, not no_outputs), output)
         return 0
     if format not in ("messages", "sharegpt"):
-        raise ConfigError(f"--format {format}: choose messages, sharegpt, script, html or markdown")
+        raise ConfigError(f"--format {format}: choose messages, sharegpt, script, html, markdown or ipynb")
     if validation and output is None:
         raise ConfigError("--validation makes two files: say --output")
     made = samples(
@@ -93,16 +95,13 @@ def export(
 
 def _page(run: RecordedRun, kind: str, outputs: bool) -> str:
     from codeact_kernel.agent import script
-    from codeact_kernel.record import html_page, markdown_page
+    from codeact_kernel.record import html_page, markdown_page, notebook_text, without_outputs
 
     if kind == "script":
         return script(run)
-    notebook = run.to_notebook()
-    if not outputs:
-        for cell in notebook["cells"]:
-            if "outputs" in cell:
-                cell["outputs"] = []
-    return html_page(notebook) if kind == "html" else markdown_page(notebook)
+    notebook = run.to_notebook() if outputs else without_outputs(run.to_notebook())
+    writers = {"html": html_page, "markdown": markdown_page, "ipynb": notebook_text}
+    return writers[kind](notebook)
 
 
 def _write_samples(made: list[Sample], output: Path | None, is_split: bool) -> None:

@@ -16,8 +16,9 @@ from codeact_kernel.record.reading import JournalFollower, JournalRead, read_jou
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
 from codeact_kernel.record.recorder import Recorder, snapshot
 from codeact_kernel.record.seal import Seal
+from codeact_kernel.record.sharing import without_outputs
 from codeact_kernel.record.summary import SUMMARY, Summary
-from codeact_kernel.record.trust import is_ours
+from codeact_kernel.record.trust import is_ours, trust_in_jupyter
 from codeact_kernel.record.writing import NotebookFile, write_notebook
 
 __all__ = [
@@ -45,6 +46,8 @@ __all__ = [
     "slug",
     "snapshot",
     "to_notebook",
+    "trust_in_jupyter",
+    "without_outputs",
     "write_journal",
     "write_notebook",
 ]

@@ -4,7 +4,8 @@ Comes in: a notebook. Goes out: its signature; whether the one that a file holds
 record holds asks first where that is not ours.
 
 It is a signature of our own and not that of Jupyter's notary: what the notary signs, JupyterLab trusts, and shows the
-HTML and JavaScript that blocks have put out. Ours says who wrote a record, and nothing of what its outputs may do.
+HTML and JavaScript that blocks have put out. Ours says who wrote a record, and nothing of what its outputs may do. The
+notary signs a record only when its user says so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from codeact_kernel.errors import RecordError
 from codeact_kernel.record.notebook import LISTS, parsed
 from codeact_kernel.record.older import digest
 from codeact_kernel.signing import Signer, host_signer
@@ -58,6 +60,29 @@ def is_ours(path: Path, signer: Signer | None = None) -> bool:
     digests = {name: b"".join(map(digest, items)) for name, items in lists.items()}
     signer = host_signer() if signer is None else signer
     return signer.is_right(_signed(notebook, digests), claim["sha256"])
+
+
+def trust_in_jupyter(path: Path) -> None:
+    """Let the user's Jupyter trust a notebook, as it is now.
+
+    Args:
+        path: The notebook.
+
+    Raises:
+        RecordError: If it cannot be read, is no notebook, or Jupyter's signatures cannot be written.
+    """
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    notebook = nbformat.from_dict(parsed(path))
+    try:
+        notary = NotebookNotary()
+        try:
+            notary.sign(notebook)
+        finally:
+            notary.store.close()
+    except OSError as error:
+        raise RecordError(f"Jupyter's signatures cannot be written: {error.strerror or error}") from error
 
 
 def _signed(frame: dict[str, Any], digests: dict[str, bytes]) -> bytes:

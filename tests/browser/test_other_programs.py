@@ -10,7 +10,6 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter, SlidesExporter
-from nbformat.sign import MemorySignatureStore, NotebookNotary
 from stories import T0, opened, ran
 
 from codeact_kernel.blocks import CodeBlock, ErrorOutput, Prose, StreamOutput
@@ -108,11 +107,3 @@ def test_nbdime_shows_what_differs(record, tmp_path):
     told = program("nbdime", "diff", "--no-color", record, "other.ipynb", cwd=tmp_path)
     assert "-  x = 6" in told
     assert "+  x = 5" in told
-
-
-def test_it_may_be_signed_for_jupyter_and_is_trusted_then(record):
-    notebook = nbformat.read(record, as_version=4)
-    notary = NotebookNotary(secret=b"k", store_factory=MemorySignatureStore)
-    assert not notary.check_signature(notebook)
-    notary.sign(notebook)
-    assert notary.check_signature(nbformat.read(record, as_version=4))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import nbformat
 import pytest
+from schema import misfits
 
-from codeact_kernel.blocks import BlockResult, CodeBlock, Outcome, Prose, StreamOutput
+from codeact_kernel.agent import RecordedRun
+from codeact_kernel.blocks import BlockResult, CodeBlock, ErrorOutput, LeftOut, Outcome, Prose, StreamOutput
 from codeact_kernel.events import (
     Appended,
     BlockFinished,
@@ -134,3 +137,38 @@ def test_pages_and_programs_are_of_one_run(codeact, keep, place):
     assert "choose messages" in codeact("export", run, "--format", "pdf").line
     assert "choose all" in codeact("export", run, "--format", "messages", "--where", "x").line
     assert codeact("export", run, "--format", "html", "--output", "no/such/a.html").code == 1
+
+
+def test_a_notebook_without_outputs_holds_nothing_that_a_block_has_put_out(codeact, keep, place):
+    block = CodeBlock("1/0", "b1")
+    result = BlockResult(
+        "b1", block, Outcome("error", "ZeroDivisionError: 4711", execution_count=1), (), 1.0, 1.5, 2.0
+    )
+    events = [
+        RunStarted("r", "Count.", "m", "You count.", 1.0),
+        Appended(0, Task("Count.")),
+        TurnStarted(1, 1.0),
+        BlockQueued(1, "b1", block, 1.0),
+        Appended(1, Reply(1, "<run_code>\n1/0\n</run_code>", (block,))),
+        BlockOutput("b1", StreamOutput("stdout", "4711\n")),
+        BlockOutput("b1", LeftOut(7, file="outputs/b1-4711.txt")),
+        BlockOutput("b1", ErrorOutput("ZeroDivisionError", "4711", ("4711",))),
+        BlockFinished(result),
+        Appended(1, Observation((Report("run_code_result", "4711", "b1"), Report("note", "Go on.")))),
+        TurnStarted(2, 2.0),
+        Appended(2, Reply(2, "No.", (Prose("No."),))),
+        RunEnded("answered", "No.", Usage(), 2, 3.0),
+    ]
+    folder = Folder.make(place / "odd")
+    write_journal(folder, "journal.jsonl", events, None)
+    folder.close()
+    assert "4711" in codeact("export", "odd", "--format", "ipynb").out
+    assert codeact("export", "odd", "--format", "ipynb", "--no-outputs", "-o", "bare.ipynb").code == 0
+    text = (place / "bare.ipynb").read_text()
+    assert "4711" not in text
+    assert "Go on." in text
+    notebook = nbformat.reads(text, as_version=4)
+    nbformat.validate(notebook)
+    assert misfits(json.loads(text)) == []
+    run = RecordedRun.load(place / "bare.ipynb")
+    assert (run.answer, [b.block.code for b in run.blocks]) == ("No.", ["1/0"])
