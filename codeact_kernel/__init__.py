@@ -23,3 +23,25 @@ def __getattr__(name: str) -> Any:
 
         return getattr(agent, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext codeact_kernel`: gives a shell `%agent`.
+
+    Args:
+        shell: IPython's shell.
+    """
+    from codeact_kernel.inkernel.magic import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext codeact_kernel`: takes it away, and ends the notebook's agents.
+
+    Args:
+        shell: IPython's shell.
+    """
+    from codeact_kernel.inkernel.magic import unload
+
+    unload(shell)

@@ -75,6 +75,13 @@ class ReplyReader(Protocol):
         """Stop waiting for the rest: returns what can be returned, and the fault that the model is told."""
 
     @property
+    def writing(self) -> tuple[str, str] | None:
+        """The block whose end has not come: "run_code" or "run_agent", and what of it has, for showing.
+
+        None outside of blocks, and where the codec cannot tell yet.
+        """
+
+    @property
     def text(self) -> str:
         """What of the reply stays in the context: no reasoning, nothing that was dropped as invented."""
 

@@ -134,6 +134,18 @@ class Agent(Options):
         limits = with_chosen(self._working.parts.limits, max_turns, max_time, max_tokens, max_cost)
         return await self._working.go_on(limits)
 
+    async def seed(self, parcel: Path | str, names: Collection[str]) -> None:
+        """Bind values that another kernel has written into a file.
+
+        Args:
+            parcel: The file; it has to stay as long as the agent lives, whose kernel may be restarted.
+            names: The names that are in it.
+
+        Raises:
+            ConfigError: If something of it cannot be read in the agent's kernel; says what and why.
+        """
+        await self._working.parts.kernel.seed_parcel(str(parcel), names)
+
     async def stream(self, task: str, **limits: Any) -> AsyncGenerator[Event]:
         """Work on a task and yield its events as they happen; the last one is `RunEnded`.
 

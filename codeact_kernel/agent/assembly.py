@@ -336,7 +336,8 @@ async def _root(options: Options, wanted: Plan, stack: AsyncExitStack, relations
         network=_network(None if launch.provisioner else sandbox),
         tools=tools,
     )
-    return Kin(tree, tree.number(), allowance=allowance)
+    lacks = () if options.returns_objects else ("the user's trust in its objects",)
+    return Kin(tree, tree.number(), allowance=allowance, hand_back=options.returns, lacks=lacks)
 
 
 def _network(sandbox: Sandbox | None) -> frozenset[str]:

@@ -157,9 +157,10 @@ class Delegation:
                 never may do more.
         """
         if to == "parent":
-            if self._kin.parent is None:
+            if self._kin.hand_back is None:
                 raise ToolError(_NOBODY)
-            lacks = self._kin.allowance.lacks(self._kin.parent.allowance)
+            parent = self._kin.parent
+            lacks = self._kin.lacks if parent is None else self._kin.allowance.lacks(parent.allowance)
         else:
             lacks = () if to is None else self._kin.allowance.lacks(self._home(to)._kin.allowance)
         return {"file": self._mail.place(self._kin.tree.parcel(self._kin)), "lacks": list(lacks)}

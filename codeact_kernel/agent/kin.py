@@ -169,7 +169,9 @@ class Kin:
     ask: Callable[[str], Awaitable[str]] | None = None
     """Asks its parent; None for a root."""
     hand_back: Callable[[str], None] | None = None
-    """Takes the parcel that its parent shall get; None for a root."""
+    """Takes the parcel that its parent shall get, or a root's caller; None where nobody takes one."""
+    lacks: tuple[str, ...] = ()
+    """What a root may not do and its caller may, in words; with some of it, what is handed back is data."""
     record: Folder | None = None
     """The folder of its parent's record, open; None for a root, and where no record is kept."""
     allowance: Allowance = _PLAIN

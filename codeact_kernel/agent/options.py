@@ -102,6 +102,11 @@ class Options:
     """A system prompt instead of ours; False for none."""
     output_type: Any = None
     """What answers have to be, for pydantic; they are validated into `Run.value`."""
+    returns: Callable[[str], None] | None = None
+    """Takes what blocks hand back with `self.return_value(obj)`: the path of a file as kernels write them for each
+    other, which has to be copied or read before this returns. None where nobody takes anything."""
+    returns_objects: bool = False
+    """Whether that may be objects of any kind, and not data only: who reads those runs code of the blocks."""
     hooks: Sequence[object] = ()
     """Objects with methods of `Hooks`."""
     person: Person | None = None

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from codeact_kernel import __version__
+from codeact_kernel._version import __version__
 from codeact_kernel.cli.audit import audit
 from codeact_kernel.cli.chat import chat
 from codeact_kernel.cli.demo import demo

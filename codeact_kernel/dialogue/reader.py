@@ -112,6 +112,11 @@ class TextReader:
         return out
 
     @property
+    def writing(self) -> tuple[str, str] | None:
+        """No block: there is none, or it comes as a call, which nobody sees before it is whole."""
+        return None
+
+    @property
     def text(self) -> str:
         """What of the reply stays in the context."""
         return "" if self._reasons else "".join(self._received).strip(BLANK)

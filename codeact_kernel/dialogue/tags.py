@@ -19,6 +19,7 @@ from codeact_kernel.dialogue.reader import Items, TextReader
 from codeact_kernel.dialogue.vocabulary import FROM_MODEL
 
 _CLOSING = re.compile(r"</(run_code|run_agent)(?:[ \t][^<>\n]*)?>")
+_MAYBE_CLOSING = re.compile(r"(?:^|\n)[ \t]*<[^>\n]*\Z")
 _CANCEL_END = re.compile(r"[ \t]*(?:</cancel[ \t]*>)?")
 
 
@@ -83,6 +84,14 @@ class TagReader(TextReader):
         self._compiles = compiles
         self._kind = ""
         self._block = _Block("", None, None, "")
+
+    @property
+    def writing(self) -> tuple[str, str] | None:
+        """As `ReplyReader`."""
+        if self._step not in (self._first, self._body):
+            return None
+        came = "".join((*self._block.parts, self._rest, *self._fresh))
+        return self._kind, self._block.payload(_MAYBE_CLOSING.sub("", came))
 
     # The steps of a tag.
 

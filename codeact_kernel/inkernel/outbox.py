@@ -175,14 +175,19 @@ class Outbox:
 
     def _attend(self, size: int) -> None:
         """Do about a queue of this size what has to be done, once until the next step."""
-        if size < CHUNK:
-            self._post.later(DELAY, self._step)
-            self._attention = CHUNK
-        elif size < FULL:
-            self._post.soon(self._step)
-            self._attention = FULL
-        else:
+        if size >= FULL:
             self._wait(self._post.patience())
+            return
+        # Noted first: the step, which takes the note back, may come before this thread goes on.
+        self._attention = CHUNK if size < CHUNK else FULL
+        try:
+            if size < CHUNK:
+                self._post.later(DELAY, self._step)
+            else:
+                self._post.soon(self._step)
+        except BaseException:  # an interrupt: the next writer has to see to it
+            self._attention = 0
+            raise
 
     def _wait(self, patience: float) -> None:
         """Wait until there is room in the queue; without a reader the spool makes it."""

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
 
-from codeact_kernel import __version__
+from codeact_kernel._version import __version__
 from codeact_kernel.errors import CodeactError, ToolError
 from codeact_kernel.mcpserver.answer import Answer
 from codeact_kernel.mcpserver.calling import Context, answered, can_ask

@@ -9,9 +9,11 @@ from codeact_kernel.record.cells import SCHEMA
 from codeact_kernel.record.edits import edits
 from codeact_kernel.record.journal import Journal, write_journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
+from codeact_kernel.record.outputs import CellOutput, CellOutputs
 from codeact_kernel.record.overview import Overview
 from codeact_kernel.record.pages import html_page, markdown_page
 from codeact_kernel.record.places import AGENTS, slug
+from codeact_kernel.record.prose import inert
 from codeact_kernel.record.reading import JournalFollower, JournalRead, read_journal
 from codeact_kernel.record.rebuilding import notebook_events, read_notebook
 from codeact_kernel.record.recorder import Recorder, snapshot
@@ -25,6 +27,8 @@ __all__ = [
     "AGENTS",
     "SCHEMA",
     "SUMMARY",
+    "CellOutput",
+    "CellOutputs",
     "Journal",
     "JournalFollower",
     "JournalRead",
@@ -37,6 +41,7 @@ __all__ = [
     "Summary",
     "edits",
     "html_page",
+    "inert",
     "is_ours",
     "markdown_page",
     "notebook_events",

@@ -46,7 +46,7 @@ def fold_outputs(blocks: Sequence[Sequence[Output]]) -> list[list[CellOutput]]:
     Returns:
         The outputs of each cell, in the same order.
     """
-    folds = [_Fold(outputs) for outputs in blocks]
+    folds = [CellOutputs(outputs) for outputs in blocks]
     shown: dict[str, list[CellOutput]] = {}
     for fold in folds:
         for display_id, displays in fold.displays.items():
@@ -57,7 +57,7 @@ def fold_outputs(blocks: Sequence[Sequence[Output]]) -> list[list[CellOutput]]:
     return [fold.outputs for fold in folds]
 
 
-class _Fold:
+class CellOutputs:
     """One block's outputs, applied one after the other."""
 
     def __init__(self, outputs: Iterable[Output]) -> None:
@@ -68,10 +68,15 @@ class _Fold:
         self._clear_next = False
         self._stretch: list[str] = []
         for output in outputs:
-            self._apply(output)
-        self._close_stretch()
+            self.apply(output)
+        self.settle()
 
-    def _apply(self, output: Output) -> None:
+    def apply(self, output: Output) -> None:
+        """Apply one more.
+
+        Args:
+            output: What the block has put out next.
+        """
         match output:
             case ClearOutput(wait=True):
                 self._clear_next = True
@@ -84,7 +89,7 @@ class _Fold:
                 else:
                     self.foreign.append(output)
             case LeftOut():
-                self._close_stretch()
+                self.settle()
                 name = self.outputs[-1].get("name", "stdout") if self.outputs else "stdout"
                 self.outputs.append({"output_type": "stream", "name": name, "text": "", _GAP: output})
             case _:
@@ -93,7 +98,7 @@ class _Fold:
                 self._show(output)
 
     def _clear(self) -> None:
-        self._close_stretch()
+        self.settle()
         self.outputs.clear()
         self.displays.clear()
         self._clear_next = False
@@ -102,19 +107,20 @@ class _Fold:
         if isinstance(output, StreamOutput):
             last = self.outputs[-1] if self.outputs else None
             if last is None or last.get("name") != output.name or _GAP in last:
-                self._close_stretch()
+                self.settle()
                 self.outputs.append({"output_type": "stream", "name": output.name, "text": ""})
             self._stretch.append(output.text)
             return
-        self._close_stretch()
+        self.settle()
         made = _made(output)
         self.outputs.append(made)
         if isinstance(output, DisplayOutput) and output.display_id:
             self.displays.setdefault(output.display_id, []).append(made)
 
-    def _close_stretch(self) -> None:
+    def settle(self) -> None:
+        """Write what streams have said so far into `outputs`."""
         if self._stretch:
-            self.outputs[-1]["text"] = "".join(self._stretch)
+            self.outputs[-1]["text"] += "".join(self._stretch)
             self._stretch = []
 
 

@@ -163,6 +163,38 @@ def test_a_display_does_not_wait(outbox, post):
     assert post.sent == [(0, "display_data")]
 
 
+@pytest.mark.parametrize("call", ["soon", "later"])
+def test_an_output_goes_out_however_soon_the_one_before_has_gone(outbox, post, call):
+    setattr(post, call, lambda *about: about[-1]())  # the other thread was faster than this one
+    for number in range(3):
+        if call == "soon":
+            outbox.publish(outbox.make("display_data", {"text": str(number)}), b"display_data")
+        else:
+            outbox.write("stdout", str(number))
+        assert post.text == "012"[: number + 1]
+
+
+@pytest.mark.parametrize("call", ["soon", "later"])
+def test_an_output_goes_out_though_an_interrupt_came_when_the_one_before_was_announced(outbox, post, call):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    def put(text):
+        if call == "soon":
+            outbox.publish(outbox.make("display_data", {"text": text}), b"display_data")
+        else:
+            outbox.write("stdout", text)
+
+    before = getattr(post, call)
+    setattr(post, call, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        put("a")
+    setattr(post, call, before)
+    put("b")
+    post.ring()
+    assert post.text == "ab"
+
+
 def test_a_display_is_what_it_was_when_it_was_shown(outbox, post):
     data = {"text": "then"}
     outbox.publish(outbox.make("display_data", data), b"")

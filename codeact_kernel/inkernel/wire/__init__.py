@@ -32,21 +32,27 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from codeact_kernel.inkernel.wire.frames import HEAD, from_body, length_of, read_frame, to_frame
 from codeact_kernel.inkernel.wire.objects import Picture, is_record
 from codeact_kernel.inkernel.wire.sockets import has_come, receive, send
 from codeact_kernel.inkernel.wire.values import Way, describe, pack, pack_name, size_of, unpack
 
 __all__ = [
+    "HEAD",
     "Picture",
     "Way",
     "describe",
+    "from_body",
     "has_come",
     "is_record",
+    "length_of",
     "pack",
     "pack_name",
+    "read_frame",
     "receive",
     "send",
     "size_of",
+    "to_frame",
     "unpack",
 ]
 

@@ -1,0 +1,196 @@
+"""The host of one notebook: answers its magic.
+
+Comes in: requests over a socket. Goes out: answers, and what happens to the agents of this notebook. When the socket
+closes, all of them end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from codeact_kernel._version import __version__
+from codeact_kernel.errors import CodeactError, ConfigError
+from codeact_kernel.inkernel import wire
+from codeact_kernel.lab.page import bundle
+from codeact_kernel.lab.session import Session, Wanted
+from codeact_kernel.lab.showing import Showing
+
+
+class Host:
+    """Serves one magic.
+
+    Args:
+        workspace: The folder of its notebook.
+        folder: Where parcels lie; it is removed with the host.
+    """
+
+    def __init__(self, workspace: Path, folder: Path) -> None:
+        self._workspace = workspace
+        self._folder = folder
+        self._sessions: list[Session] = []
+        self._writer: asyncio.StreamWriter | None = None
+        self._pages = False
+        """Whether some page shows what goes on."""
+        self._tasks = set[asyncio.Task[None]]()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve until the other side closes.
+
+        Args:
+            reader: What comes.
+            writer: Where answers go.
+        """
+        self._writer = writer
+        self._tell({"tell": "ready", "version": __version__, "folder": str(self._folder)})
+        try:
+            while True:
+                with suppress(ValueError):
+                    head = await reader.readexactly(wire.HEAD)
+                    await self._answer(wire.from_body(await reader.readexactly(wire.length_of(head))))
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            self._writer = None
+            for session in self._sessions:
+                session.close()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _answer(self, asked: dict[str, Any]) -> None:
+        answer: dict[str, Any] = {"re": asked.get("number")}
+        try:
+            method = getattr(self, f"_do_{asked.get('do')}", None)
+            if method is None:
+                raise ConfigError(f"this host does not know {asked.get('do')!r}")
+            answer |= {"ok": True} | (await method(asked) or {})
+        except CodeactError as error:
+            answer["error"] = error.message
+        except (KeyError, TypeError) as error:
+            answer["error"] = f"this is no request: {error!r}"
+        self._tell(answer)
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(wire.to_frame(message))
+
+    # -- what is asked ------------------------------------------------------------------------------------
+
+    async def _do_begin(self, asked: dict[str, Any]) -> dict[str, Any]:
+        wanted = Wanted(
+            str(asked["task"]),
+            str(asked.get("beside") or ""),
+            dict(asked.get("options") or {}),
+            asked.get("parcel"),
+            tuple(asked.get("names") or ()),
+            asked.get("cell"),
+            bool(asked.get("terminal")),
+            bool(asked.get("returns")),
+        )
+        current = self._current
+        if current is None or asked.get("new"):
+            if current is not None and not current.is_working:
+                current.close()
+            session = Session(wanted, self._workspace, self._folder, self._tell, lambda: self._pages)
+            key = session.begin(wanted)
+            self._sessions = [*(other for other in self._sessions if not other.ended), session]
+            task = asyncio.get_running_loop().create_task(session.live())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            session, key = current, current.begin(wanted)
+        return session.runs[key].about
+
+    async def _do_steer(self, asked: dict[str, Any]) -> None:
+        agent = self._working(asked.get("run")).agent
+        if agent is None:
+            raise ConfigError("the agent is still starting")
+        agent.steer(str(asked["text"]))
+
+    async def _do_stop(self, asked: dict[str, Any]) -> None:
+        self._working(asked.get("run")).stop()
+
+    async def _do_end(self, asked: dict[str, Any]) -> None:
+        session = self._session(asked.get("run"))
+        session.close()
+        if session.agent is not None:
+            await session.agent._end_kernel("was ended by the user")
+
+    async def _do_stop_block(self, asked: dict[str, Any]) -> None:
+        agent, block = self._working(asked.get("run")).agent, str(asked["block"])
+        if agent is None or not agent.cancel(block):
+            raise ConfigError(f"no block {block} runs or waits")
+
+    async def _do_answer(self, asked: dict[str, Any]) -> None:
+        asking = self._working(asked.get("run")).asking
+        reason, text = str(asked.get("reason") or ""), asked.get("text")
+        asking.answer(
+            asked.get("question"), str(asked["answer"]), reason, None if text is None else str(text)
+        )
+
+    async def _do_snapshot(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return {"snapshot": self._showing(asked.get("run")).snapshot()}
+
+    async def _do_show(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return {"data": bundle(self._showing(asked.get("run")).cells, whole=True)}
+
+    async def _do_list(self, asked: dict[str, Any]) -> dict[str, Any]:
+        showings = [showing for session in self._sessions for showing in session.runs.values()]
+        return {"runs": [{**showing.about, "bar": showing.cells.bar} for showing in showings]}
+
+    async def _do_pages(self, asked: dict[str, Any]) -> None:
+        self._pages = bool(asked["there"])
+
+    # -- sessions -----------------------------------------------------------------------------------------
+
+    @property
+    def _current(self) -> Session | None:
+        return next((session for session in reversed(self._sessions) if not session.ended), None)
+
+    def _session(self, run: str | None) -> Session:
+        """The session of a run; None is the latest one.
+
+        Raises:
+            ConfigError: If there is none.
+        """
+        if run is None:
+            if self._sessions:
+                return self._sessions[-1]
+        else:
+            for session in self._sessions:
+                if run in session.runs:
+                    return session
+        raise ConfigError("there is no such run" if run else "no agent was started in this notebook")
+
+    def _working(self, run: str | None) -> Session:
+        session = self._session(run)
+        if not session.is_working:
+            raise ConfigError("the agent is not at work")
+        return session
+
+    def _showing(self, run: str | None) -> Showing:
+        session = self._session(run)
+        showing = session.showing if run is None else session.runs[run]
+        if showing is None:
+            raise ConfigError("there is no run yet")
+        return showing
+
+
+async def serve(fd: int) -> None:
+    """Serve the magic at the other end of a socket.
+
+    Args:
+        fd: The socket's descriptor.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="ck-lab-"))
+    try:
+        connection = socket.socket(fileno=fd)
+        reader, writer = await asyncio.open_connection(sock=connection)
+        await Host(Path.cwd(), folder).serve(reader, writer)
+        writer.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
