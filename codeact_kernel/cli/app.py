@@ -75,7 +75,7 @@ app.command(
     )
 )(export)
 app.command(epilog=example("codeact trust .codeact/runs/20261201-120000-plot-the-rows"))(trust)
-app.command(epilog=example("codeact stats", "codeact stats runs-of-last-week"))(stats)
+app.command(epilog=example("codeact stats", "codeact stats runs-of-last-week --output stats.html"))(stats)
 app.command(epilog=example("codeact watch", "codeact watch .codeact/runs/20261201-120000-count-rows --once"))(
     watch
 )

@@ -5,14 +5,13 @@ Comes in: records. Goes out: one page, a program, or samples to train a model on
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from codeact_kernel.cli.streams import complain
-from codeact_kernel.errors import ConfigError, RecordError
+from codeact_kernel.cli.streams import complain, written
+from codeact_kernel.errors import ConfigError
 
 if TYPE_CHECKING:
     from codeact_kernel.agent import RecordedRun, Sample
@@ -76,7 +75,7 @@ def export(
     if format in _OF_ONE:
         if len(files) != 1:
             raise ConfigError(f"--format {format} takes one run")
-        _write(_page(RecordedRun.load(files[0]), format, not no_outputs), output)
+        written(_page(RecordedRun.load(files[0]), format, not no_outputs), output)
         return 0
     if format not in ("messages", "sharegpt"):
         raise ConfigError(f"--format {format}: choose messages, sharegpt, script, html, markdown or ipynb")
@@ -106,26 +105,14 @@ def _page(run: RecordedRun, kind: str, outputs: bool) -> str:
 
 def _write_samples(made: list[Sample], output: Path | None, is_split: bool) -> None:
     train = [sample for sample in made if not sample.is_validation]
-    _write("".join(f"{sample.line}\n" for sample in train), output)
+    written("".join(f"{sample.line}\n" for sample in train), output)
     said = f"for training {_counted(train)}"
     if output is not None and is_split:
         held = [sample for sample in made if sample.is_validation]
-        _write("".join(f"{s.line}\n" for s in held), output.with_suffix(f".validation{output.suffix}"))
+        written("".join(f"{s.line}\n" for s in held), output.with_suffix(f".validation{output.suffix}"))
         said += f"; for validation {_counted(held)}"
     complain(said)
 
 
 def _counted(made: list[Sample]) -> str:
     return f"{len(made)} sample{'s'[: len(made) != 1]}, {sum(sample.tokens for sample in made):,} tokens"
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, "utf-8", "replace")
-    except OSError as error:
-        with suppress(OSError):
-            output.unlink()
-        raise RecordError(f"{output} cannot be written: {error.strerror or error}") from error

@@ -1,6 +1,6 @@
 """`codeact stats`: the runs of a folder in a table, and what they came to together.
 
-Comes in: a folder of runs. Goes out: a line for each run with bars, and a line for each model, on stdout.
+Comes in: a folder of runs. Goes out: a line for each run with bars, and a line for each model, on stdout; or a page.
 """
 
 from __future__ import annotations
@@ -15,39 +15,53 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codeact_kernel.cli.streams import clean, is_terminal
+from codeact_kernel.cli.streams import clean, is_terminal, written
 from codeact_kernel.errors import ConfigError
 
 if TYPE_CHECKING:
     from codeact_kernel.agent import KnownRun
 
 Place = Annotated[Path, typer.Argument(metavar="DIR", help="A workspace, or a folder of runs' folders.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="PATH", help="Write a page of HTML with pictures instead."),
+]
+_HEADS = ("began", "state", "turns", "tokens", "cost", "time", "model", "task")
 WIDTH = 160
 """Columns where the output goes to a file or a pipe."""
 _BAR, _EIGHTHS = 12, " ▏▎▍▌▋▊▉"
 """Columns of a bar, and what fills the last of them in part."""
 
 
-def stats(folder: Place = Path()) -> int:
+def stats(folder: Place = Path(), output: Output = None) -> int:
     """Show the runs of a folder, in the order in which they began: how they ended, turns, tokens, cost, time.
 
     Below stands for each model how many of its runs were answered, and what they took in the median.
     """
-    from rich import box
-    from rich.table import Table
-
     from codeact_kernel.agent import runs_in
-    from codeact_kernel.cli.console import TerminalConsole
 
     place = folder.expanduser()
     runs = runs_in(place / ".codeact" / "runs") or runs_in(place)
     if not runs:
         raise ConfigError(f"there are no runs in {folder}")
     runs.sort(key=lambda run: _number(run.summary.get("started")))
+    if output is not None:
+        written(_page(place.resolve().name, runs), output)
+        return 0
+    _show(runs)
+    return 0
+
+
+def _show(runs: Sequence[KnownRun]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from codeact_kernel.cli.console import TerminalConsole
+
     width = None if is_terminal(sys.stdout) else WIDTH
     console = TerminalConsole(width=width, highlight=False, markup=False, emoji=False)
     table = Table(box=box.SIMPLE)
-    for head in ("began", "state", "turns", "tokens", "cost", "time", "model", "task"):
+    for head in _HEADS:
         table.add_column(head, no_wrap=True, overflow="ellipsis")
     for row in _rows(runs):
         table.add_row(*row)
@@ -57,10 +71,30 @@ def stats(folder: Place = Path()) -> int:
         models[str(run.summary.get("model", "?"))].append(run)
     for model, its in sorted(models.items()):
         console.print(_summed(model, its))
-    return 0
 
 
-def _rows(runs: Sequence[KnownRun]) -> Iterator[list[str]]:
+def _page(place: str, runs: Sequence[KnownRun]) -> str:
+    from codeact_kernel.cli.statspage import Told, stats_page
+
+    return stats_page(
+        clean(place),
+        _HEADS,
+        [
+            Told(
+                clean(f"{run.folder.name}, {run.state}"),
+                clean(run.state),
+                clean(str(run.summary.get("model", "?"))),
+                _turns(run),
+                _tokens(run),
+                None if run.summary.get("cost") is None else _number(run.summary["cost"]),
+                row,
+            )
+            for run, row in zip(runs, _rows(runs, bars=False), strict=True)
+        ],
+    )
+
+
+def _rows(runs: Sequence[KnownRun], *, bars: bool = True) -> Iterator[list[str]]:
     from codeact_kernel.blocks import format_duration
 
     turns, tokens = [_turns(run) for run in runs], [_tokens(run) for run in runs]
@@ -70,8 +104,8 @@ def _rows(runs: Sequence[KnownRun]) -> Iterator[list[str]]:
         shown = (
             time.strftime("%Y-%m-%d %H:%M", time.localtime(_number(about.get("started")))),
             run.state,
-            f"{turn:>5,.0f} {_bar(turn, max(turns))}",
-            f"{token:>9,.0f} {_bar(token, max(tokens))}",
+            f"{turn:>5,.0f} {_bar(turn, max(turns))}" if bars else f"{turn:,.0f}",
+            f"{token:>9,.0f} {_bar(token, max(tokens))}" if bars else f"{token:,.0f}",
             "" if cost is None else f"${_number(cost):.2f}",
             format_duration(_number(about.get("seconds"))),
             str(about.get("model", "?")),

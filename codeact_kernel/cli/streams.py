@@ -14,10 +14,13 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
+import typer
+
 from codeact_kernel.controls import shown
-from codeact_kernel.errors import CodeactError
+from codeact_kernel.errors import CodeactError, RecordError
 from codeact_kernel.events import Event, to_json
 from codeact_kernel.masking import Mask, environment_secrets
 
@@ -52,6 +55,27 @@ def masked(shown: T) -> T:
         shown: What is shown and has not passed an agent as an event: an error, a traceback, a request.
     """
     return Mask(environment_secrets(os.environ)).of(shown)
+
+
+def written(text: str, output: Path | None) -> None:
+    """Write what a command has made to stdout, or into a file.
+
+    Args:
+        text: What it has made.
+        output: The file; None for stdout.
+
+    Raises:
+        RecordError: If the file cannot be written; it is not there then.
+    """
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, "utf-8", "replace")
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            output.unlink()
+        raise RecordError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
 class CleanFormatter(logging.Formatter):

@@ -11,7 +11,7 @@ from codeact_kernel.record.journal import Journal, write_journal
 from codeact_kernel.record.notebook import Notebook, NotebookSettings, notebook_text, to_notebook
 from codeact_kernel.record.outputs import CellOutput, CellOutputs
 from codeact_kernel.record.overview import Overview
-from codeact_kernel.record.pages import html_page, markdown_page
+from codeact_kernel.record.pages import html_page, markdown_page, whole_page
 from codeact_kernel.record.places import AGENTS, slug
 from codeact_kernel.record.prose import inert
 from codeact_kernel.record.reading import JournalFollower, JournalRead, read_journal
@@ -52,6 +52,7 @@ __all__ = [
     "snapshot",
     "to_notebook",
     "trust_in_jupyter",
+    "whole_page",
     "without_outputs",
     "write_journal",
     "write_notebook",

@@ -39,8 +39,18 @@ def html_page(notebook: Notebook) -> str:
     Args:
         notebook: The notebook.
     """
-    title = html.escape(str(notebook["metadata"]["codeact"].get("task", "A run")).partition("\n")[0])
-    body = "\n".join(part for cell in notebook["cells"] for part in _html(cell))
+    title = str(notebook["metadata"]["codeact"].get("task", "A run")).partition("\n")[0]
+    return whole_page(title, "\n".join(part for cell in notebook["cells"] for part in _html(cell)))
+
+
+def whole_page(title: str, body: str) -> str:
+    """A page that needs nothing else.
+
+    Args:
+        title: Its title, as text.
+        body: What it shows, as HTML.
+    """
+    title = html.escape(title)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         f"<style>\n{_STYLE}\n</style></head>\n<body>\n{body}\n</body></html>\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -58,6 +60,25 @@ def test_a_folder_of_runs_serves_as_well_as_a_workspace(codeact, make_run, place
     assert codeact("stats").code == 2
 
 
+def test_a_page_has_a_picture_of_each_figure_and_needs_nothing_else(codeact, make_run, place):
+    make_run("a", turns=8, task="Count <b>all</b>")
+    make_run("b", state="limit", turns=4, started=1_764_500_000.0, model="<i>other")
+    make_run("c", state="failed", turns=2, cost=None, started=1_764_700_000.0)
+    said = codeact("stats", "-o", "stats.html")
+    assert (said.code, said.out, said.err) == (0, "", "")
+    page = (place / "stats.html").read_text()
+    pictures = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page)]
+    assert len(pictures) == 2 + 3  # of each model how its runs have ended; turns, tokens, cost
+    turns = [(rect.find("title").text, float(rect.get("height"))) for rect in pictures[2].iter("rect")]
+    assert turns == [("b, limit: 4", 55.0), ("a, answered: 8", 110.0), ("c, failed: 2", 27.5)]
+    assert [rect.find("title").text for rect in pictures[1].iter("rect")] == ["1 answered", "1 failed"]
+    assert "<td>Count &lt;b&gt;all&lt;/b&gt;</td>" in page
+    assert "&lt;i&gt;other" in page
+    assert "<i>" not in page
+    assert not re.search(r"<script|src=|href=|url\(", page)
+    assert codeact("stats", "-o", "no/such.html").code == 1
+
+
 @pytest.mark.parametrize("odd", ["x", None, -1, float("nan"), float("inf"), 1e300, [], {}, True])
 def test_whatever_a_summary_says_a_table_is_made(codeact, make_run, odd):
     make_run(
@@ -72,3 +93,4 @@ def test_whatever_a_summary_says_a_table_is_made(codeact, make_run, odd):
     )
     make_run("b", tokens=odd)
     assert codeact("stats").code == 0
+    assert codeact("stats", "-o", "stats.html").code == 0
