@@ -31,6 +31,8 @@ class Cell:
     kind: Kind
     depth: int = 0
     """How many sub-agents it is below the agent."""
+    under: str | None = None
+    """The cell of the sub-agent whose it is."""
     block: str | None = None
     source: str = ""
     state: str = ""
@@ -74,18 +76,14 @@ class Cell:
         self.outputs.apply(update)
         return True
 
-    def operations(self, after: str | None) -> list[Operation]:
-        """What makes the page know this cell as it is now.
-
-        Args:
-            after: The cell above it; None for none.
-        """
+    def operations(self) -> list[Operation]:
+        """What makes the page know this cell as it is now."""
         self.outputs.settle()
         told, outputs = self._told, self.outputs.outputs
         made: list[Operation] = []
         if told is None:
-            about = {"kind": self.kind, "depth": self.depth, "source": self.source, "block": self.block}
-            made.append({"op": "cell", "id": self.id, "after": after, **about})
+            about = {"kind": self.kind, "depth": self.depth, "under": self.under, "block": self.block}
+            made.append({"op": "cell", "id": self.id, "source": self.source, **about})
             told = _Told(self.source)
         elif told.source != self.source:
             at = _common(told.source, self.source)

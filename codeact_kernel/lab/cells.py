@@ -114,12 +114,12 @@ class Cells:
 
     def take(self) -> tuple[int, list[Operation]] | None:
         """What has changed since it was last taken, with its number; None where nothing has."""
-        made = []
-        above: str | None = None
-        for cell in self.all if self._dirty else ():
-            if cell in self._dirty:
-                made += cell.operations(above)
-            above = cell.id
+        made = [
+            operation
+            for cell in (self.all if self._dirty else ())
+            if cell in self._dirty
+            for operation in cell.operations()
+        ]
         self._dirty.clear()
         made += [about for name, about in self.questions.items() if name not in self._told_questions]
         made += [
@@ -136,10 +136,11 @@ class Cells:
         return self._n - 1, made
 
     def snapshot(self) -> tuple[int, list[Operation]]:
-        """The number of the next change, and the operations that make all that is there now."""
+        """The number of the last change, -1 before the first, and the operations that make all that is there now."""
         for cell in self.all:
             cell.forget()
             self._dirty.add(cell)
         self._told_bar, self._told_questions = {}, set()
-        taken = self.take()
-        return self._n, taken[1] if taken else []
+        before, taken = self._n, self.take()
+        self._n = before
+        return before - 1, taken[1] if taken else []

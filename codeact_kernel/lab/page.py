@@ -133,7 +133,9 @@ def as_html(cells: Cells, *, whole: bool = False) -> str:
 
 def _cell_html(cell: Cell, whole: bool) -> str:
     style = f' style="margin-left:{2 * cell.depth}em"' if cell.depth else ""
-    if cell.kind != "code":
+    if cell.kind == "agent":
+        return f"<div{style}><b>{html.escape(cell.source)}</b></div>"
+    if cell.kind == "prose":
         return f"<div{style}>{_markdown.render(cell.source)}</div>"
     cell.outputs.settle()
     outputs = "".join(_output_html(output, whole) for output in cell.outputs.outputs)

@@ -224,7 +224,8 @@ class Teller:
         self._cells.touch(cell)
 
     def _add(self, kind: Kind, state: str = "") -> Cell:
-        self._last = self._cells.add(kind, self._depth, self._last, state=state)
+        under = None if self._parent is None else self._parent.id
+        self._last = self._cells.add(kind, self._depth, self._last, state=state, under=under)
         return self._last
 
 
@@ -237,5 +238,4 @@ def _source_of(block: Block, name: str = "") -> str:
 
 
 def _heading(name: str, task: str) -> str:
-    first, _, rest = inert(task.strip()).partition("\n")
-    return f"#### Sub-agent {name}\n\n{first}\n{rest}".strip()
+    return f"Sub-agent {inert(name)}: {inert(task.strip())}"

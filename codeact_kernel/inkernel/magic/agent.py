@@ -61,7 +61,9 @@ class AgentMagics:
         self._parser = make_parser()
         self.is_kernel = hasattr(shell, "kernel")
         self._waits_for_page = True
-        self.pages = Pages(self._ask, lambda: [run.about for run in self._runs.values()], __version__)
+        runs = self._runs.values()
+        kernel = getattr(shell, "kernel", None)
+        self.pages = Pages(self._ask, lambda: [run.about for run in runs], __version__, kernel)
 
     @no_var_expand  # type: ignore[untyped-decorator]
     def agent(self, line: str, cell: str | None = None) -> None:

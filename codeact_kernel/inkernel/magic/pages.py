@@ -28,19 +28,26 @@ class Page:
 
     Args:
         comm: The way to it.
+        kernel: The kernel that has it.
         session: Its Jupyter session, which its execute requests have, too.
         settings: What its settings editor says.
     """
 
-    def __init__(self, comm: Any, session: str, settings: dict[str, Any]) -> None:
+    def __init__(self, comm: Any, kernel: Any, session: str, settings: dict[str, Any]) -> None:
         self.comm = comm
+        self._kernel = kernel
         self.session = session
         self.settings = settings
         self.heard = time.monotonic()
 
     def tell(self, **message: Any) -> None:
-        """Tell it something."""
-        self.comm.send(message)
+        """Tell it something.
+
+        Not by the comm's own `send`: ipykernel then takes what the page says to the thread that has sent, and the cell
+        may hold that.
+        """
+        kernel, content = self._kernel, {"comm_id": self.comm.comm_id, "data": message}
+        kernel.session.send(kernel.iopub_socket, "comm_msg", content, parent={}, ident=self.comm.topic)
 
 
 class Pages:
@@ -50,9 +57,11 @@ class Pages:
         ask: Asks the host; raises `AgentError`.
         runs: The runs that there are, as pages are told of them.
         version: The package's.
+        kernel: The kernel; None in a terminal, which has no pages.
     """
 
-    def __init__(self, ask: Ask, runs: Callable[[], list[dict[str, Any]]], version: str) -> None:
+    def __init__(self, ask: Ask, runs: Callable[[], list[dict[str, Any]]], version: str, kernel: Any) -> None:
+        self._kernel = kernel
         self._ask = ask
         self._runs = runs
         self._version = version
@@ -99,7 +108,7 @@ class Pages:
                 self._shows[run["run"]] = page
             pages = list(self._pages.values())
         for other in pages:
-            other.tell(begun=run, shows=other is page)
+            other.tell(begun=run)
         return page is not None
 
     def cells(self, run: str, n: int, operations: list[dict[str, Any]]) -> None:
@@ -125,7 +134,7 @@ class Pages:
 
     def _opened(self, comm: Any, message: dict[str, Any]) -> None:
         data = message["content"].get("data") or {}
-        page = Page(comm, message["header"]["session"], dict(data.get("settings") or {}))
+        page = Page(comm, self._kernel, message["header"]["session"], dict(data.get("settings") or {}))
         comm.on_msg(lambda said: self._heard(page, said["content"].get("data") or {}))
         comm.on_close(lambda _: self._gone(comm.comm_id))
         page.tell(hello={"v": VERSION, "version": self._version, "runs": self._runs()})
