@@ -57,10 +57,9 @@ class Cell:
         """
         match output:
             case StreamOutput(name=name, text=text):
-                room = TEXT - self._characters
-                self._characters += len(text)
-                if room <= 0:
+                if (room := TEXT - self._characters) < 0:
                     return False
+                self._characters += len(text)
                 self.outputs.apply(output if len(text) <= room else StreamOutput(name, text[:room] + _MORE))
             case DisplayOutput() if sum(len(str(value)) for value in output.data.values()) > RICH:
                 data = {"text/plain": "[too large to be shown here; it is in the record]"}

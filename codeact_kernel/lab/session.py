@@ -144,8 +144,14 @@ class Session:
             self.agent.stop()
 
     def close(self) -> None:
-        """End the agent once its run has ended."""
+        """End the agent, with the run that goes on or waits for its start."""
         self.stop()
+        waiting = []
+        while not self._tasks.empty():
+            waiting.append(self._tasks.get_nowait())
+        for showing, _ in filter(None, waiting):
+            showing.cells.put(state="stopped", ended=self._wall())
+            self._ended(showing, "cancelled", "", None)
         self._tasks.put_nowait(None)
 
     async def live(self) -> None:

@@ -69,7 +69,7 @@ class AgentMagics:
     def agent(self, line: str, cell: str | None = None) -> None:
         """Let an agent work on a task."""
         said, rest = read_line(line, self._parser)
-        task = "\n".join(filter(None, [rest, cell or ""])) if cell is not None else rest
+        task = rest if cell is None else "\n".join(filter(None, [rest, cell.removesuffix("\n")]))
         if self._aside(said):
             return
         if not task.strip():

@@ -55,10 +55,13 @@ class Link:
         self._waiting: dict[int, Future[dict[str, Any]]] = {}
         self._lock = threading.Lock()
         self._ready: Future[dict[str, Any]] = Future()
+        self._gone = ""
+        """Why it is gone; empty while it is not."""
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the host lives
         self._socket, theirs = socket.socketpair()
         # In a context of its own: else, in our kernel, stopping the cell would end what belongs to all cells.
         self._process = Context().run(self._start, command, theirs)
+        Context().run(self._listen)
         self.folder = str(self._answer_of(self._ready, START)["folder"])
         """Where values can be put for it."""
 
@@ -81,12 +84,12 @@ class Link:
             AgentError: If it says no, is gone, or does not answer.
         """
         number, future = next(self._numbers), Future[dict[str, Any]]()
-        self._waiting[number] = future
-        try:
-            with self._lock:
+        with self._lock:
+            if self._gone:
+                raise AgentError(self._gone)
+            self._waiting[number] = future
+            with suppress(OSError):  # it is ending: the thread that reads will know why
                 self._socket.sendall(wire.to_frame({"do": do, "number": number, **about}))
-        except OSError:
-            raise AgentError(self._why_gone()) from None
         answer = self._answer_of(future, ANSWER)
         if "error" in answer:
             raise AgentError(str(answer["error"]))
@@ -94,16 +97,17 @@ class Link:
 
     def close(self) -> None:
         """End the host and what it has; waits a moment for that. May be called twice."""
-        with suppress(OSError):
+        with self._lock, suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         if self._process.poll() is None:
             self._process.kill()
+        self._thread.join(1)
 
     def _start(self, command: tuple[str, ...], theirs: socket.socket) -> subprocess.Popen[bytes]:
         with theirs:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [*command, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -111,8 +115,10 @@ class Link:
                 stderr=self._log,
                 start_new_session=True,
             )
-        threading.Thread(target=self._read, name="the agent's host", daemon=True).start()
-        return process
+
+    def _listen(self) -> None:
+        self._thread = threading.Thread(target=self._read, name="the agent's host", daemon=True)
+        self._thread.start()
 
     def _answer_of(self, future: Future[dict[str, Any]], seconds: float) -> dict[str, Any]:
         try:
@@ -125,12 +131,15 @@ class Link:
             while (message := wire.read_frame(self._socket.recv)) is not None:
                 self._take(message)
         self._process.wait()
-        gone = AgentError(self._why_gone())
+        with self._lock:
+            self._gone = self._why_gone()
+            self._log.close()
+            self._socket.close()
         for future in (self._ready, *self._waiting.values()):
             if not future.done():
-                future.set_exception(gone)
+                future.set_exception(AgentError(self._gone))
         self._waiting.clear()
-        self._told({"tell": "gone", "message": str(gone)})
+        self._told({"tell": "gone", "message": self._gone})
 
     def _take(self, message: dict[str, Any]) -> None:
         if "re" in message:
@@ -143,7 +152,6 @@ class Link:
             self._told(message)
 
     def _why_gone(self) -> str:
-        self._log.flush()
         size = os.fstat(self._log.fileno()).st_size
         said = os.pread(self._log.fileno(), _LINES, max(0, size - _LINES)).decode("utf-8", "replace").strip()
         last = said.splitlines()[-1] if said else "it said nothing"

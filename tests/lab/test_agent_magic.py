@@ -1,0 +1,205 @@
+"""`%agent` in real kernels, ours and a stock one, with an endpoint that says what a script tells it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+
+import psutil
+import pytest
+from notebook import Notebook
+
+from codeact_kernel.testing import ScriptedEndpoint
+
+pytestmark = pytest.mark.kernel
+
+
+def block(code, name=""):
+    return f"<run_code{f' id={name}' * bool(name)}>\n{code}\n</run_code>"
+
+
+SAYS = {
+    "outliers": [
+        "Let me look.\n" + block("print(df.x.sum())"),
+        block("self.return_value(df[df.x > 2])"),
+        "Two of **them**.",
+    ],
+    "go on": ["I go on."],
+    "sleep": [
+        block("import time\nprint('it', 'sleeps', flush=True)\ntime.sleep(60)", "long"),
+        "It was long.",
+    ],
+    "write": [block("open('written.txt', 'w').write('1')"), "It is written."],
+    "slowly": [block("import time\ntime.sleep(0.5)\nprint('in the ' + 'back')"), "Done behind."],
+    "key": [block("import os\nprint(os.environ.get('LLM_API_KEY'))"), "No key."],
+}
+"""What the model says by a word of the task."""
+
+
+def reply(asked):
+    """The next reply for the newest task of a conversation."""
+    texts = [(m["role"], str(m["content"])) for m in asked.body["messages"]]
+    at, word = max((i, w) for i, (role, t) in enumerate(texts) if role == "user" for w in SAYS if w in t)
+    given = sum(role == "assistant" for role, _ in texts[at:])
+    return SAYS[word][min(given, len(SAYS[word]) - 1)]
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with ScriptedEndpoint(reply) as served:
+        yield served
+
+
+@pytest.fixture(scope="module", params=["python3", "codeact"])
+def notebook(request, endpoint, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nb")
+    env = {
+        **os.environ,
+        "CODEACT_MODEL": "scripted",
+        "LLM_BASE_URL": endpoint.base_url,
+        "LLM_API_KEY": "sk-the-secret-key",
+        "CODEACT_DATA_DIR": str(folder / "data"),
+    }
+    book = Notebook(request.param, folder, env)
+    book.folder, book.endpoint = folder, endpoint
+    if request.param == "python3":
+        assert book.run("%load_ext codeact_kernel").status == "ok"
+    yield book
+    book.close()
+
+
+def hosts(notebook):
+    """The processes that serve a notebook's magic."""
+    kernel = psutil.Process(notebook.manager.provisioner.pid)
+    alive = [p for p in kernel.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+    return [p for p in alive if "codeact_kernel.lab" in " ".join(p.cmdline())]
+
+
+def gone(processes):
+    _, alive = psutil.wait_procs(processes, 10)
+    return not alive
+
+
+def test_a_task_on_a_copy_of_a_variable_gives_its_object_back(notebook):
+    notebook.run("import pandas as pd\ndf = pd.DataFrame({'x': [1, 2, 3, 4], 'name': ['secret'] * 4})")
+    cell = notebook.run("%%agent -n df -o out\nFind the {outliers}, don't lie")
+    assert cell.status == "ok", cell.text
+    (shown,) = cell.shown.values()
+    assert re.search(
+        r"Let me look\.\n\n>>> print\(df\.x\.sum\(\)\)\n10\n\n.*Two of \*\*them\*\*\.",
+        shown["text/plain"],
+        re.S,
+    )
+    assert "<strong>them</strong>" in shown["text/html"]
+    assert shown["application/vnd.codeact.run+json"]["bar"]["state"] == "answered"
+    assert notebook.run("print(type(out).__name__, list(out.x), len(df))").text == "DataFrame [3, 4] 4\n"
+    task = notebook.endpoint.requests[-3].body["messages"][-1]["content"]
+    assert task.startswith("Find the {outliers}, don't lie\n\n(You have copies")
+    assert "df: pandas.DataFrame, 4x2, columns x (int64)" in task
+    assert "secret" not in str([r.body for r in notebook.endpoint.requests])
+
+
+def test_the_same_agent_goes_on_and_a_question_is_no_wish_for_help(notebook):
+    cell = notebook.run("%agent -o said can you go on?")
+    assert "I go on." in cell.text
+    assert notebook.run("print(said)").text == "I go on.\n"
+    assert any("outliers" in str(m["content"]) for m in notebook.endpoint.requests[-1].body["messages"])
+    listed = notebook.run("%agents").text
+    assert "answered" in listed
+    assert "can you go on?" in listed
+
+
+def test_stop_ends_the_block_and_the_agent_can_go_on(notebook):
+    cell = notebook.run("%agent sleep now", seen="it sleeps", then=notebook.interrupt)
+    assert cell.problem == "The agent was stopped in block long, and `%agent` goes on with it."
+    assert cell.seconds < 30
+    assert "KeyboardInterrupt" in cell.text
+    assert notebook.run("print(1 + 1)").text == "2\n"
+    assert "I go on." in notebook.run("%agent go on").text
+
+
+def test_in_the_background_other_cells_run_and_the_output_is_updated(notebook):
+    cell = notebook.run("%agent --background slowly please")
+    assert notebook.run("print('free')").text == "free\n"
+    assert "the agent is at work" in notebook.run("%agent go on").text
+    notebook.until("Done behind.")
+    assert cell.status == "ok"
+
+
+def test_a_note_reaches_the_agent_while_its_cell_waits(notebook):
+    assert notebook.run("%agent --steer 'too early'").problem == "the agent is not at work"
+
+
+def test_what_needs_approval_is_asked_below_the_cell(notebook):
+    cell = notebook.run("%agent --new --approve ask write it", answers=["not there"])
+    assert cell.prompts == ["[y]es, [a]lways, or why not: "]
+    assert "open('written.txt', 'w')" in cell.text
+    assert "not there" in str(notebook.endpoint.requests[-1].body["messages"][-1])
+    assert not (notebook.folder / "written.txt").exists()
+    assert notebook.run("%agent write it again", answers=["y"]).status == "ok"
+    assert (notebook.folder / "written.txt").read_text() == "1"
+
+
+def test_an_agent_is_not_changed_behind_its_back(notebook):
+    assert (
+        "has begun without --model other, and goes on as it is: add --new"
+        in notebook.run("%agent -m other x").problem
+    )
+
+
+def test_the_agents_kernel_does_not_have_the_key(notebook):
+    cell = notebook.run("%agent --new what is the key")
+    assert ">>> import os" in cell.text
+    assert "\nNone\n" in cell.text
+    assert "sk-the-secret-key" not in cell.text
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("%agent", "%agent: there is no task. `%agent?` tells how."),
+        ("%agent -n nope x", "-n: there is no nope in this notebook"),
+        ("%agent -o 3x x", "-o: '3x' is no name"),
+        ("%agent --stop", "the agent is not at work"),
+        ("%agent --new --sandbox moon x", "sandbox"),
+        ("%agent --new -m replay:nope.ipynb x", "nope.ipynb"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(notebook, line, why):
+    cell = notebook.run(line)
+    assert (cell.status, why in cell.problem, "Traceback" in cell.problem) == ("error", True, False), (
+        cell.problem
+    )
+
+
+def test_help_tells_all_options(notebook):
+    notebook.client.execute("")
+    reply = notebook.client.inspect("%agent", 6, reply=True, timeout=30)["content"]
+    assert "--max-turns" in reply["data"]["text/plain"]
+
+
+def test_no_host_and_no_agents_kernel_outlive_the_notebook(notebook):
+    notebook.run("%agent --background --new sleep")
+    kernel = psutil.Process(notebook.manager.provisioner.pid)
+    began = time.monotonic()
+    while len(kernel.children(recursive=True)) < 2:
+        assert time.monotonic() - began < 30
+        time.sleep(0.01)
+    family = kernel.children(recursive=True)
+    assert hosts(notebook)
+    os.kill(kernel.pid, 9)
+    assert gone(family)
+
+
+def test_a_terminal_shows_text(endpoint, tmp_path):
+    env = {**os.environ, "CODEACT_MODEL": "scripted", "LLM_BASE_URL": endpoint.base_url, "LLM_API_KEY": "x"}
+    env["IPYTHONDIR"] = str(tmp_path)
+    command = ["ipython", "--simple-prompt", "--no-banner", "--colors=NoColor"]
+    lines = "%load_ext codeact_kernel\n%agent -o said please go on\nprint([said])\n"
+    how = {"env": env, "cwd": tmp_path, "text": True, "timeout": 60, "check": True}
+    done = subprocess.run(command, input=lines, capture_output=True, **how)
+    assert "I go on.\n" in done.stdout
+    assert "[agent answered · scripted" in done.stdout
+    assert "['I go on.']" in done.stdout
