@@ -5,6 +5,7 @@ Comes in: records. Goes out: one page, a program, or samples to train a model on
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
@@ -81,14 +82,18 @@ def export(
         raise ConfigError(f"--format {format}: choose messages, sharegpt, script, html, markdown or ipynb")
     if validation and output is None:
         raise ConfigError("--validation makes two files: say --output")
+    faults: Counter[str] = Counter()
     made = samples(
         map(RecordedRun.load, files),
         sharegpt=format == "sharegpt",
         system=not no_system,
         where=cast("kinds.Where", where),
         validation=validation,
+        left_out=lambda fault: faults.update([fault]),
     )
     _write_samples(list(made), output, bool(validation))
+    for fault, count in faults.items():
+        complain(f"left out {count}, which a trainer would refuse: {fault}")
     return 0
 
 

@@ -126,6 +126,12 @@ def test_a_part_of_the_runs_is_held_back_for_validation_the_same_each_time(codea
     assert codeact("export", *runs, "--format", "messages", "--validation", "0.3").code == 2
 
 
+def test_what_a_trainer_would_refuse_is_left_out_and_told(codeact, keep):
+    said = codeact("export", keep("a", said=""), keep("b"), "--format", "messages")
+    assert len(lines(said)) == 1
+    assert "left out 1, which a trainer would refuse: it does not end with a reply" in said.err
+
+
 def test_pages_and_programs_are_of_one_run(codeact, keep, place):
     run = keep("a")
     assert "print(1)\n" in codeact("export", run, "--format", "script").out

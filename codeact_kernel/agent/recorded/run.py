@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from codeact_kernel.agent.past import reply_parser
 from codeact_kernel.agent.recording import JOURNAL, NOTEBOOK
-from codeact_kernel.blocks import CodeBlock, DisplayOutput, ErrorOutput, ResultOutput, StreamOutput
+from codeact_kernel.blocks import (
+    AgentBlock,
+    CodeBlock,
+    DisplayOutput,
+    ErrorOutput,
+    ResultOutput,
+    StreamOutput,
+)
 from codeact_kernel.context import visible
 from codeact_kernel.controls import plain
 from codeact_kernel.dialogue import codec
@@ -149,6 +156,24 @@ class RecordedRun:
                 stretch.pop()
         return [self._written(stretch, system) for stretch in stretches if stretch]
 
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The functions that its model could call, as Chat Completions has them; none where it wrote blocks as text."""
+        mentioned = "run_agent" in self.last.start.system or any(
+            isinstance(record.block, AgentBlock) for record in self.blocks
+        )
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in codec(self._protocol, agents=mentioned).tools
+        ]
+
     def frame(self) -> pd.DataFrame:
         """A row for each block: where it stands, how it ended, when it ran, what it did and printed."""
         import pandas as pd
@@ -173,8 +198,12 @@ class RecordedRun:
     def _written(self, entries: list[Entry], system: bool) -> list[dict[str, Any]]:
         # The boundaries of messages come from a key: the same ones each time for the same run.
         key = hashlib.sha256(self.last.start.run_id.encode("utf-8", "replace")).digest()
-        talk = codec(str(self.about.options.get("protocol", "tags")), secret=key)
+        talk = codec(self._protocol, secret=key)
         return [_message(m) for m in talk.messages(self.last.start.system if system else None, entries)]
+
+    @property
+    def _protocol(self) -> str:
+        return str(self.about.options.get("protocol", "tags"))
 
     @property
     def figures(self) -> dict[str, str]:

@@ -1,16 +1,17 @@
 """Recorded runs as samples to train a model on.
 
-Comes in: recorded runs. Goes out: conversations in one of two formats that trainers read, each once, and counted.
+Comes in: recorded runs. Goes out: conversations in one of two formats that trainers read: each once, checked, counted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from codeact_kernel.agent.recorded.rules import fault_of_messages, fault_of_sharegpt
 from codeact_kernel.agent.recorded.run import RecordedRun, events_of
 from codeact_kernel.context import Counter
 from codeact_kernel.events import GoalMet
@@ -37,8 +38,9 @@ def samples(
     system: bool = True,
     where: Where = "all",
     validation: float = 0.0,
+    left_out: Callable[[str], object] = lambda fault: None,
 ) -> Iterator[Sample]:
-    """The samples of runs; what is said twice, word for word, comes once.
+    """The samples of runs; what is said twice, word for word, comes once, and what no trainer would take does not.
 
     Args:
         runs: The runs.
@@ -46,6 +48,7 @@ def samples(
         system: Whether they begin with the system prompt; the aim of a training may be a model that needs none.
         where: Of which runs: all, those that were answered, or those whose goal is known to be met.
         validation: Which part of the runs is for validation; by the run's id, so that it is the same each time.
+        left_out: Hears of each conversation that breaks the format's rules, with what is wrong.
     """
     counter, seen = Counter(), set[bytes]()
     for run in runs:
@@ -53,7 +56,11 @@ def samples(
             continue
         is_validation = _share(run.last.start.run_id) < validation
         for messages in run.samples(system=system):
-            line = json.dumps(_sharegpt(messages) if sharegpt else {"messages": messages}, ensure_ascii=False)
+            sample = _sharegpt(messages, run.tools) if sharegpt else _chat(messages, run.tools)
+            if (fault := (fault_of_sharegpt if sharegpt else fault_of_messages)(sample)) is not None:
+                left_out(fault)
+                continue
+            line = json.dumps(sample, ensure_ascii=False)
             digest = hashlib.sha256(line.encode("utf-8", "replace")).digest()
             if digest not in seen:
                 seen.add(digest)
@@ -83,13 +90,30 @@ def _weight(message: dict[str, Any]) -> str:
 
 
 _FROM = {"system": "system", "user": "human", "assistant": "gpt", "tool": "observation"}
+_ASKS = ("human", "observation")
 
 
-def _sharegpt(messages: Messages) -> dict[str, Any]:
-    turns = []
+def _chat(messages: Messages, tools: Messages) -> dict[str, Any]:
+    return {"messages": messages, "tools": tools} if tools else {"messages": messages}
+
+
+def _sharegpt(messages: Messages, tools: Messages) -> dict[str, Any]:
+    """The same with questions and replies in turns: what is read in one go is one turn.
+
+    A turn that calls has no place for prose.
+    """
+    turns: list[dict[str, str]] = []
     for message in messages:
-        calls = [call["function"] for call in message.get("tool_calls", ())]
-        if message["content"] or not calls:
-            turns.append({"from": _FROM[message["role"]], "value": message["content"]})
-        turns += [{"from": "function_call", "value": json.dumps(call, ensure_ascii=False)} for call in calls]
-    return {"conversations": turns}
+        if calls := [call["function"] for call in message.get("tool_calls", ())]:
+            told = [{"name": call["name"], "arguments": json.loads(call["arguments"])} for call in calls]
+            value = json.dumps(told[0] if len(told) == 1 else told, ensure_ascii=False)
+            turns.append({"from": "function_call", "value": value})
+            continue
+        sender = _FROM[message["role"]]
+        if turns and sender in _ASKS and turns[-1]["from"] in _ASKS:
+            turns[-1]["value"] += f"\n\n{message['content']}"
+        else:
+            turns.append({"from": sender, "value": message["content"]})
+    offered = [tool["function"] for tool in tools]
+    about = {"tools": json.dumps(offered, ensure_ascii=False)} if offered else {}
+    return {"conversations": turns, **about}
