@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from doc_pages import DOCS, ROOT, fences_of
 from schema import misfits
 
 from codeact_kernel import Run
 from codeact_kernel.cli import main
+from codeact_kernel.testing import ScriptedEndpoint
 
-RUNS = sorted((Path(__file__).resolve().parents[2] / "notebooks" / "runs").glob("*/run.ipynb"))
+RUNS = sorted((ROOT / "notebooks" / "runs").glob("*/run.ipynb"))
 every_run = pytest.mark.parametrize("path", RUNS, ids=lambda path: path.parent.name)
 
 
@@ -34,12 +37,42 @@ def test_as_a_program_it_runs_alone_and_gives_what_was_answered(path, tmp_path):
 
 
 @pytest.mark.kernel
-@every_run
-def test_its_blocks_come_out_the_same_again(path, tmp_path, monkeypatch, capsys):
+def test_its_blocks_come_out_the_same_again(tmp_path, monkeypatch, capsys):
+    (path,) = (run for run in RUNS if run.parent.name == "squares")  # the page executes the other one
     monkeypatch.chdir(tmp_path)
     assert main(["replay", str(path), "--execute"]) == 2
     assert main(["replay", str(path), "--execute", "--trust-record"]) == 0
     assert capsys.readouterr().out == "1 the same\n"
+
+
+@pytest.mark.kernel
+def test_a_newcomer_forks_a_stranger_s_run_and_sees_both_side_by_side_by_the_page_alone(
+    tmp_path, monkeypatch, capsys
+):
+    """Types what stands at the top of docs/replay.md, with a model that has another opinion."""
+    shutil.copytree(ROOT / "notebooks" / "runs", tmp_path / "notebooks" / "runs")
+    monkeypatch.chdir(tmp_path)
+    page = next(fence for fence in fences_of(DOCS / "replay.md") if fence.language == "sh")
+    shown, executed, forked, compared = (shlex.split(line)[1:] for line in page.text.splitlines())
+    with ScriptedEndpoint(["Apple has most letters."]) as endpoint:
+        monkeypatch.setenv("LLM_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("LLM_API_KEY", "any")
+        said = []
+        for command, code in ((shown, 0), (executed, 0), (forked, 0), (compared, 1)):
+            assert main(command) == code
+            said.append(capsys.readouterr().out)
+        (asked,) = endpoint.requests  # the first reply was the stranger's
+    answer = Run.load(RUNS[-1]).answer
+    assert answer in said[0]
+    assert said[1:3] == ["1 the same\n", "Apple has most letters.\n"]
+    assert "apple: 5" in asked.body["messages"][-1]["content"]
+    one, other = (
+        next(line for line in said[3].splitlines() if line.strip().startswith(mark)) for mark in ("=", "≠")
+    )
+    assert "turn 1" in one
+    assert "turn 2" in other
+    assert answer in other
+    assert "Apple has most letters." in other
 
 
 @pytest.mark.kernel
