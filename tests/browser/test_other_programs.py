@@ -110,13 +110,14 @@ def test_a_browser_prints_its_pages_as_pdf(record, page):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_notebook_7_shows_all_its_cells(record, server, page):
+@pytest.mark.parametrize("place", ["lab/tree", "notebooks"], ids=["JupyterLab", "Notebook 7"])
+def test_all_its_cells_are_shown(record, server, page, place):
     from playwright.sync_api import expect
 
     shutil.copy(record, server.folder / "record.ipynb")
     cells = json.loads(record.read_text())["cells"]
     sheet = page.context.browser.new_page()
-    sheet.goto(f"{server.url}notebooks/record.ipynb?token=secret", timeout=PATIENCE * 1000)
+    sheet.goto(f"{server.url}{place}/record.ipynb?token=secret", timeout=PATIENCE * 1000)
     shown = sheet.locator(".jp-Notebook .jp-Cell")
     expect(shown).to_have_count(len(cells))
     expect(sheet.locator(".jp-Notebook h1")).to_contain_text("Do it")
