@@ -9,8 +9,6 @@ from __future__ import annotations
 import ast
 import warnings
 
-from IPython.core.inputtransformer2 import TransformerManager
-
 
 def compiles(code: str) -> bool:
     """Tell whether code compiles after IPython's transform.
@@ -18,6 +16,9 @@ def compiles(code: str) -> bool:
     Args:
         code: The code.
     """
+    # All of IPython's shell comes with it, 40 ms at the start of a host, for replies that lack a closing tag.
+    from IPython.core.inputtransformer2 import TransformerManager
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
