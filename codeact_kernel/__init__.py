@@ -13,8 +13,9 @@ from codeact_kernel._version import __version__
 if TYPE_CHECKING:
     from codeact_kernel.agent import Agent as Agent
     from codeact_kernel.agent import Run as Run
+    from codeact_kernel.kernels import keep_warm as keep_warm
 
-__all__ = ["Agent", "Run", "__version__"]
+__all__ = ["Agent", "Run", "__version__", "keep_warm"]
 
 
 def __getattr__(name: str) -> Any:
@@ -22,6 +23,10 @@ def __getattr__(name: str) -> Any:
         from codeact_kernel import agent
 
         return getattr(agent, name)
+    if name == "keep_warm":
+        from codeact_kernel.kernels import keep_warm
+
+        return keep_warm
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

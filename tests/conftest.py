@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import compileall
+import os
 import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -12,12 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from jupyter_core.utils import ensure_event_loop
 
 import codeact_kernel
 from codeact_kernel.blocks import CodeBlock, Job, Outcome, Output, ResultOutput, StreamOutput
-from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings
+from codeact_kernel.kernels import Kernel, KernelRunner, KernelSettings, KernelSource, choose, keep_warm
+from codeact_kernel.kernels.process import environment_of
+
+FORKED = sys.platform == "linux" and os.environ.get("CODEACT_TEST_KERNELS") != "spawned"
+"""Whether kernels are forked where a test does not say how its kernel comes to be: that takes a fifth of the time."""
 
 # A shell that starts the tests in the background leaves SIGINT and SIGQUIT ignored, nohup SIGHUP, and every process
 # below would inherit it.
@@ -48,6 +55,22 @@ def key_of_the_tests(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CODEACT_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def warm(request):
+    """The warm parents of all tests of this process, and of the agents that they start.
+
+    One is there before the first test of a kernel: what a test leaves does not depend on whether it comes first."""
+    if not FORKED or not any(item.get_closest_marker("kernel") for item in request.session.items):
+        yield None
+        return
+    with keep_warm() as parents:
+        loop = asyncio.new_event_loop()
+        launch = loop.run_until_complete(choose())
+        loop.run_until_complete(parents.find(launch, environment_of(launch, KernelSettings())))
+        loop.close()
+        yield parents
 
 
 @dataclass
@@ -132,14 +155,19 @@ OpenBench = Callable[..., Awaitable[Bench]]
 
 
 @pytest.fixture
-async def open_bench(tmp_path: Path) -> AsyncIterator[OpenBench]:
-    """Starts kernels that live as long as the test."""
-    async with AsyncExitStack() as stack:
+async def open_bench(request, tmp_path: Path, warm: Any) -> AsyncIterator[OpenBench]:
+    """Starts kernels that live as long as the test: "spawned" or "forked" ones where the test's parameter says so."""
+    way = getattr(request, "param", "forked" if FORKED else "spawned")
+    async with KernelSource(0, warm) as source, AsyncExitStack() as stack:
 
-        async def start(serve: Any = None, tools: Any = None, **settings: Any) -> Bench:
-            settings.setdefault("cwd", tmp_path)
-            kernel = Kernel(KernelSettings(**settings), serve, tools)
-            return Bench(await stack.enter_async_context(kernel))
+        async def start(serve: Any = None, tools: Any = None, **values: Any) -> Bench:
+            settings = KernelSettings(**{"cwd": tmp_path, **values})
+            taken = source.take(settings, serve, tools) if way == "forked" else None
+            kernel = await taken if taken is not None else Kernel(settings, serve, tools)
+            bench = Bench(await stack.enter_async_context(kernel))
+            if hasattr(request, "param"):
+                assert (psutil.Process(kernel.pid).ppid() != os.getpid()) == (way == "forked")
+            return bench
 
         yield start
 

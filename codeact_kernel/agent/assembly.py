@@ -57,6 +57,7 @@ from codeact_kernel.kernels import (
     Sandbox,
     compiles,
     describe_sandbox,
+    kept_parents,
     name_sandbox,
     sandbox_for_model,
 )
@@ -184,7 +185,10 @@ async def assemble(
         if options.run_dir in (None, True):
             make_runs(wanted.workspace)
         kernel_settings = replace(kernel_settings, lease=wanted.lease)
-        kernel = Kernel(kernel_settings, serve, described, remind, who, together=kin.tree.source.together)
+        source = kin.tree.source
+        kernel = Kernel(
+            kernel_settings, serve, described, remind, who, begin=source.begin, together=source.together
+        )
         await kernel.start(kin.tree.launch, relations.leased)
         kernel.on_leased = lambda leased: emit(KernelLeased(**asdict(leased)))
     else:
@@ -324,7 +328,7 @@ def wanted_kernel(options: Options, wanted: Plan, sandbox: Sandbox | None) -> Ke
 
 async def _root(options: Options, wanted: Plan, stack: AsyncExitStack, relations: Relations) -> Kin:
     settings, (launch, sandbox) = wanted.settings, await house(options, wanted)
-    source = await stack.enter_async_context(KernelSource(settings.ready_kernels))
+    source = await stack.enter_async_context(KernelSource(settings.ready_kernels, kept_parents()))
     limits = settings.max_agents, settings.max_agent_depth
     gate = make_gate(options, settings, wanted.workspace)
     tree = Tree(*limits, source, launch, sandbox, gate, relations.mask, relations.audit)

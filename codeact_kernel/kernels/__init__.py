@@ -14,6 +14,7 @@ from codeact_kernel.kernels.interpreter import Launch, choose
 from codeact_kernel.kernels.janitor import make_folder, remove_folder
 from codeact_kernel.kernels.leases import Leased
 from codeact_kernel.kernels.mailbox import Mailbox
+from codeact_kernel.kernels.parents import keep_warm, kept_parents
 from codeact_kernel.kernels.runner import KernelRunner
 from codeact_kernel.kernels.sandbox import (
     Sandbox,
@@ -47,6 +48,8 @@ __all__ = [
     "choose_sandbox",
     "compiles",
     "describe_sandbox",
+    "keep_warm",
+    "kept_parents",
     "kernel_environment",
     "make_folder",
     "name_sandbox",

@@ -1,4 +1,4 @@
-"""The warm parents of one source: one for each kind of kernel.
+"""The warm parents of one source, or of all sources of a process: one for each kind of kernel.
 
 Comes in: how a kernel is started, and its environment. Goes out: the parent to fork it from. One that is gone is
 started anew, a few times; then kernels of that kind are spawned.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 
 from codeact_kernel.environment import parent_environment
 from codeact_kernel.kernels.forked import Refused
@@ -29,7 +30,7 @@ class Parents:
     """Warm parents, started when they are first asked for."""
 
     def __init__(self) -> None:
-        self._stack = AsyncExitStack()
+        self._alive: list[WarmParent] = []
         self._starts: dict[_Kind, list[asyncio.Task[WarmParent | None]]] = {}
 
     async def find(
@@ -61,17 +62,52 @@ class Parents:
         for start in starts:
             start.cancel()
         await asyncio.gather(*starts, return_exceptions=True)
-        await self._stack.aclose()
+        await asyncio.gather(*(parent.aclose() for parent in self._alive))
+
+    def close(self) -> None:
+        """As `aclose`, where no loop runs any more."""
+        for parent in self._alive:
+            parent.close()
 
     async def _start(self, parent: WarmParent) -> WarmParent | None:
         try:
-            await self._stack.enter_async_context(parent)
+            await parent.__aenter__()
         except Refused as refused:
             log.warning("kernels are spawned, not forked: %s", refused)
             return None
+        self._alive.append(parent)
         for module, problem in parent.left_out.items():
             log.warning("%s is not preloaded: %s", module, problem)
         return parent
+
+
+_kept: dict[int, Parents] = {}
+"""The warm parents that are kept, by the thread that keeps them."""
+
+
+@contextmanager
+def keep_warm() -> Generator[Parents]:
+    """Keep warm parents for all agents that this thread starts within, one after the other or at once.
+
+    The first one's kernel is there a little later than without; each further one's is forked, in an eighth of the
+    time. Each kind of kernel has its own parent, of some 40 MB. Agents may run in one event loop or in several, one
+    after the other.
+    """
+    thread = threading.get_ident()
+    if (kept := _kept.get(thread)) is not None:
+        yield kept
+        return
+    kept = _kept[thread] = Parents()
+    try:
+        yield kept
+    finally:
+        del _kept[thread]
+        kept.close()
+
+
+def kept_parents() -> Parents | None:
+    """The warm parents that this thread keeps, if it does."""
+    return _kept.get(threading.get_ident())
 
 
 def _is_over(start: asyncio.Task[WarmParent | None]) -> bool:

@@ -43,13 +43,15 @@ class KernelSource:
     Args:
         ready: How many kernels of each kind are kept ready. A kind is what settings have in common but for the
             folder, `max_memory` and `start_timeout`; it is kept ready from the first kernel of it on.
+        parents: The warm parents that others have, too; None for its own, which end with it.
     """
 
-    def __init__(self, ready: int = 1) -> None:
+    def __init__(self, ready: int = 1, parents: Parents | None = None) -> None:
         self._size = ready
         self.together = Together()
         """What its kernels, and the one for which it was made, hold together."""
-        self._parents = Parents()
+        self._shared = parents
+        self._parents = parents or Parents()
         self._launches: dict[tuple[str | None, str | None], Launch] = {}
         self._stocks: dict[tuple[Any, ...], _Stock] = {}
         self._kernels: set[Kernel] = set()
@@ -64,7 +66,8 @@ class KernelSource:
         try:
             await asyncio.gather(*ends, *(stock.aclose() for stock in self._stocks.values()))
         finally:
-            await self._parents.aclose()
+            if self._shared is None:
+                await self._parents.aclose()
 
     async def take(
         self,
@@ -108,6 +111,22 @@ class KernelSource:
         if launch.forks:
             self._stock(launch, settings).fill(0)
 
+    async def begin(self, launch: Launch, settings: KernelSettings) -> KernelProcess:
+        """Give the process of a kernel that is the first of many, or the only one.
+
+        It is forked where others have the warm parents, too. One for it alone would take as long to start as it does.
+
+        Args:
+            launch: How it is started.
+            settings: Which kernel is wanted.
+
+        Raises:
+            KernelError: If it does not start.
+        """
+        if self._shared is None or not self._may_fork(launch, settings):
+            return await spawn(launch, settings)
+        return await self._stock(launch, settings).start(settings.cwd, settings.start_timeout)
+
     async def _choose(self, settings: KernelSettings) -> Launch:
         # To ask an interpreter for its version takes longer than to fork.
         choice = settings.kernel, settings.python
@@ -116,9 +135,12 @@ class KernelSource:
         return self._launches[choice]
 
     async def _begin(self, launch: Launch, settings: KernelSettings) -> KernelProcess:
-        if self._is_over or not launch.forks:
+        if not self._may_fork(launch, settings):
             return await spawn(launch, settings)
         return await self._stock(launch, settings).take(settings)
+
+    def _may_fork(self, launch: Launch, settings: KernelSettings) -> bool:
+        return launch.forks and not settings.lease and not self._is_over
 
     def _stock(self, launch: Launch, settings: KernelSettings) -> _Stock:
         env = environment_of(launch, settings)
@@ -147,7 +169,7 @@ class _Stock:
 
     async def take(self, settings: KernelSettings) -> KernelProcess:
         """Give one that is ready, or else start one."""
-        process = await self._next() or await self._start(settings.cwd, settings.start_timeout)
+        process = await self._next() or await self.start(settings.cwd, settings.start_timeout)
         self.fill(PAUSE)
         return process
 
@@ -163,7 +185,7 @@ class _Stock:
             await asyncio.gather(self._filling, return_exceptions=True)
         await asyncio.gather(*(process.stop() for process in self._processes))
 
-    async def _start(self, cwd: Path | None, timeout: float) -> KernelProcess:
+    async def start(self, cwd: Path | None, timeout: float) -> KernelProcess:
         """Start one, in its own folder where none is given: forked, or spawned where that does not work."""
         parent = await self._parents.find(self._launch, self._env, self._preload)
         process = self._make(parent)
@@ -187,7 +209,7 @@ class _Stock:
         try:
             await self._parents.find(self._launch, self._env, self._preload)
             while len(self._ready) < self._size:
-                self._ready.append(await self._start(None, START))
+                self._ready.append(await self.start(None, START))
         except (KernelError, OSError) as error:
             log.warning("no kernel could be made ready: %s", error)
 

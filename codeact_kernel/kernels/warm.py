@@ -52,7 +52,7 @@ class WarmParent:
         self._kernels: dict[int, ForkedProcess] = {}
         self._drops: set[asyncio.Task[None]] = set()
         self._count = 0
-        self._turn = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.left_out: dict[str, str] = {}
         """Modules that were not preloaded, and why."""
         self.gone = ""
@@ -95,9 +95,8 @@ class WarmParent:
             theirs.close()
             os.close(life)
         janitor.watch(self._folder, self._process.pid)
-        loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self._channel, self._read)
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._move_in()
         try:
             async with asyncio.timeout(START):
                 await self._ready
@@ -141,6 +140,7 @@ class WarmParent:
         Raises:
             Refused: If that does not work.
         """
+        self._move_in()
         # One order at a time: the queue of a socket of packets is short.
         async with self._turn:
             if self.gone:
@@ -186,10 +186,26 @@ class WarmParent:
             if self._process.poll() is not None:
                 break
             await asyncio.sleep(0.01)
-        else:
-            await asyncio.to_thread(self._process.wait)
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """As `aclose`, where no loop runs any more: waits for the end of the process."""
+        self._give_up("the warm parent was ended")
+        self._process.wait()
         self._let_go()
         janitor.release(self._folder)
+
+    def _move_in(self) -> None:
+        """Have the loop that runs read what it says: a kept one outlives the loop in which it was started."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop and not self.gone:
+            self._leave()
+            self._loop, self._turn = loop, asyncio.Lock()
+            loop.add_reader(self._channel, self._read)
+
+    def _leave(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._channel)
 
     def _let_go(self) -> None:
         self._channel.close()
@@ -199,7 +215,7 @@ class WarmParent:
     def _give_up(self, why: str) -> None:
         if not self.gone:
             self.gone = why
-            asyncio.get_running_loop().remove_reader(self._channel)
+            self._leave()
         with suppress(OSError):
             self._process.kill()
         waiting: list[asyncio.Future[Any]] = [self._ready, *self._orders.values()]

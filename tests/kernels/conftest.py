@@ -1,4 +1,4 @@
-"""Kernels that are spawned or forked, and a supervisor over one, for tests of what becomes of blocks."""
+"""A supervisor over a kernel, for tests of what becomes of blocks; and kernels behind walls."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 import os
 import sys
 import time
-from contextlib import AsyncExitStack
 
 import pytest
-from sources import parent_of
 
 from codeact_kernel.blocks import CodeBlock, Job
 from codeact_kernel.errors import ConfigError
@@ -60,22 +58,6 @@ HEAD = "import asyncio, os, queue, select, signal, socket, subprocess, sys, thre
 def pytest_generate_tests(metafunc):
     if metafunc.function.__name__ in FORKED_TOO and sys.platform == "linux":
         metafunc.parametrize("open_bench", ["spawned", "forked"], indirect=True)
-
-
-@pytest.fixture
-async def open_bench(request, tmp_path, bench_of):
-    """Starts kernels that live as long as the test; forks them where the test's parameter says so."""
-    forked = getattr(request, "param", "spawned") == "forked"
-    async with KernelSource(ready=0) as source, AsyncExitStack() as stack:
-
-        async def start(serve=None, tools=None, **settings):
-            settings = KernelSettings(**{"cwd": tmp_path, **settings})
-            kernel = await source.take(settings, serve, tools) if forked else Kernel(settings, serve, tools)
-            bench = bench_of(await stack.enter_async_context(kernel))
-            assert (parent_of(kernel.pid) != os.getpid()) == forked
-            return bench
-
-        yield start
 
 
 class Stage:
@@ -150,9 +132,9 @@ def workspace(tmp_path):
 
 
 @pytest.fixture
-async def open_walled(workspace, bench_of, passed_over):
+async def open_walled(workspace, bench_of, passed_over, warm):
     """Starts a kernel in a mode; it lives as long as the test."""
-    async with KernelSource(ready=0) as source:
+    async with KernelSource(0, warm) as source:
         kernels = []
 
         async def start(mode, way="spawned", serve=None, tools=None, **wanted):

@@ -12,6 +12,7 @@ from codeact_kernel.kernels import Kernel, KernelSettings
 pytestmark = pytest.mark.kernel
 
 
+@pytest.mark.parametrize("open_bench", ["spawned"], indirect=True)
 async def test_ten_kernels_start_at_once_and_work_at_once(open_bench):
     async with asyncio.timeout(180):
         benches = await asyncio.gather(*(open_bench() for _ in range(10)))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ from sources import alive, parent_of, until
 
 from codeact_kernel.environment import parent_environment
 from codeact_kernel.errors import ConfigError, KernelDied
-from codeact_kernel.kernels import KernelSettings, KernelSource
+from codeact_kernel.kernels import Kernel, KernelSettings, KernelSource, keep_warm, kept_parents
 
 pytestmark = [
     pytest.mark.kernel,
@@ -351,6 +352,30 @@ async def test_numpy_is_preloaded_and_computes_with_as_many_threads_as_elsewhere
         assert parent_of(kernel.pid) != parent_of(without.pid)
     assert (plain[0], shared[0]) == ("False", "True")
     assert plain[1:] == shared[1:]
+
+
+async def parents_of_two(settings):
+    async with (
+        KernelSource(0, kept_parents()) as source,
+        Kernel(settings, begin=source.begin) as first,
+        await source.take(settings) as second,
+    ):
+        return parent_of(first.pid), parent_of(second.pid)
+
+
+def test_kept_warm_parents_serve_one_loop_after_the_other_and_end_with_their_keeping(settings):
+    def keep():
+        with keep_warm() as kept, keep_warm() as again:
+            assert again is kept
+            return {pid for _ in range(2) for pid in asyncio.run(parents_of_two(settings))}
+
+    with ThreadPoolExecutor(1) as apart:  # where the tests' own are not
+        assert apart.submit(kept_parents).result() is None
+        (parent,) = apart.submit(keep).result()
+        assert parent != os.getpid()
+        assert not psutil.pid_exists(parent)
+        first, second = apart.submit(lambda: asyncio.run(parents_of_two(settings))).result()
+    assert (first == os.getpid()) != (second == os.getpid())
 
 
 def test_a_warm_parent_is_started_with_no_variable_that_only_one_kernel_may_see():
