@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import resource
 import statistics
 import tempfile
@@ -44,7 +45,7 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.messages import EndPiece, ModelRequest, Piece, TextPiece, Usage
-from codeact_kernel.record import Journal, NotebookFile, read_journal
+from codeact_kernel.record import Journal, NotebookFile, notebook_text, read_journal
 from codeact_kernel.transcript import Transcript
 
 TOGETHER = 25
@@ -168,6 +169,12 @@ async def live(folder: Path, blocks: int) -> None:
     )
 
 
+def _unsigned(text: str) -> object:
+    notebook = json.loads(text)
+    notebook["metadata"]["codeact"].pop("signature", None)
+    return notebook
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -181,11 +188,17 @@ def main() -> None:
             asyncio.run(live(folder / "run", wanted.live))
             return
         written(folder, wanted.blocks)
+        texts = [(folder / "run.ipynb").read_text("utf-8")]
         for path in (folder / "journal.jsonl", folder / "run.ipynb"):
             began = time.perf_counter()
             run = Run.load(path)
             took = time.perf_counter() - began
             print(f"{path.name} is read in {took:.1f} s: {len(run.blocks):,} blocks, {memory():.0f} MB")
+            texts.append(notebook_text(run.to_notebook()))
+        same = [_unsigned(text) for text in texts]
+        print(
+            f"the notebook of what was read is {'the same' if same[0] == same[1] == same[2] else 'ANOTHER ONE'}"
+        )
         began = time.perf_counter()
         run._repr_html_()
         print(f"its page takes {time.perf_counter() - began:.2f} s")

@@ -42,7 +42,11 @@ from codeact_kernel.events import (
     TurnStarted,
 )
 from codeact_kernel.messages import ToolCall, Usage
-from codeact_kernel.record import notebook_text, to_notebook
+from codeact_kernel.record import edits, notebook_events, notebook_text, to_notebook
+from codeact_kernel.transcript import Transcript
+
+TOLD = ("run_code", "run_agent", "prose")
+"""The kinds of cells of which it is told that they were taken out."""
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 lines = st.text("ab1 \n=()'\"éß漢🎉#", max_size=30).map(str.strip)
@@ -138,3 +142,19 @@ def test_a_notebook_that_is_read_back_makes_the_same_notebook_and_the_same_conte
     assert again.to_notebook() == to_notebook(live)
     assert again.transcript.entries == live.entries
     assert again.messages() == replace(again, transcript=live).messages()
+    assert edits(again.to_notebook(), again.transcript.runs) == ""
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(st.sampled_from(["tags", "tools"]).flatmap(runs), st.randoms())
+def test_of_what_was_taken_out_all_is_told_and_nothing_else(events, random):
+    notebook = to_notebook(told(events))
+    ours = [cell for cell in notebook["cells"] if cell["metadata"]["codeact"]["kind"] in TOLD]
+    gone = random.sample(ours, random.randint(0, len(ours)))
+    notebook["cells"] = [cell for cell in notebook["cells"] if cell not in gone]
+    transcript = Transcript()
+    for event in notebook_events(notebook, reply_parser(events[0].options["protocol"])):
+        transcript.apply(event)
+    assert edits(notebook, transcript.runs).count(" was taken out") == len(gone)
