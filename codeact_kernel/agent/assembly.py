@@ -164,7 +164,7 @@ async def assemble(
     models = Models(options, settings, emit, mask, lambda: kin.tree.budget)
     model, model_settings = models.model, models.settings
     stack.push_async_callback(models.aclose)
-    following = follow(models, emit)
+    following = follow(models, str(wanted.workspace), emit)
     hooks = HookChain([*options.hooks, *([] if following is None else [following])])
     vision, seer = open_vision(options, wanted.blind, models, emit)
     wanted = replace(wanted, blind=vision.blind)

@@ -72,7 +72,7 @@ def compare(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] = (
     Raises:
         ValueError: If one of them is no pattern.
     """
-    pattern = _pattern(volatile)
+    pattern = _pattern(volatile, (place_of(before), place_of(after)))
     one, other = _turns(before), _turns(after)
     return [
         _compared(turn, left, right, pattern)
@@ -98,7 +98,7 @@ def divergence(before: RecordedRun, after: RecordedRun, volatile: Sequence[str] 
     Raises:
         ValueError: As for `compare`.
     """
-    course = Course(before, volatile)
+    course = Course(before, place_of(after), volatile)
     for _, read in _read(after):
         if (parting := course.next(read)) is not None:
             return parting
@@ -110,14 +110,15 @@ class Course:
 
     Args:
         before: The run that was recorded.
+        place: Where the other one's blocks run.
         volatile: As for `compare`.
 
     Raises:
         ValueError: As for `compare`.
     """
 
-    def __init__(self, before: RecordedRun, volatile: Sequence[str] = ()) -> None:
-        self._pattern = _pattern(volatile)
+    def __init__(self, before: RecordedRun, place: str, volatile: Sequence[str] = ()) -> None:
+        self._pattern = _pattern(volatile, (place_of(before), place))
         self._wanted = deque(_read(before))
         self._owed: list[tuple[int, str]] = []
         """Results that had been read by now and are not here yet, each with its turn."""
@@ -184,9 +185,20 @@ def _parting(turn: int, before: str, after: str) -> Compared:
     return Compared(turn, "what was read", "differs", before, after)
 
 
-def _pattern(volatile: Sequence[str]) -> re.Pattern[str]:
+def place_of(run: RecordedRun) -> str:
+    """The folder in which a run's blocks ran; empty where it is not known.
+
+    Args:
+        run: The run.
+    """
+    return str(run.about.options.get("workspace", ""))
+
+
+def _pattern(volatile: Sequence[str], places: Sequence[str]) -> re.Pattern[str]:
+    """What may differ; where blocks run does, and what lies below that does not."""
+    known = [f"{re.escape(place)}(?![\\w-]|\\.\\w)" for place in places if len(place) > 1]
     try:
-        return re.compile("|".join(f"(?:{one})" for one in (*VOLATILE, *volatile)))
+        return re.compile("|".join(f"(?:{one})" for one in (*known, *VOLATILE, *volatile)))
     except re.error as error:
         raise ValueError(f"no regular expression: {error}") from error
 

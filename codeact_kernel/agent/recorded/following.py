@@ -29,14 +29,19 @@ class Following(Pace):
     Args:
         recorded: What is replayed.
         before: As for `Pace`.
+        place: Where its blocks run now.
         on_parting: Called once, where the conversation is no longer as recorded; says whether the replay goes on.
     """
 
     def __init__(
-        self, recorded: RecordedRun, before: int | None, on_parting: Callable[[Compared], bool]
+        self,
+        recorded: RecordedRun,
+        before: int | None,
+        place: str,
+        on_parting: Callable[[Compared], bool],
     ) -> None:
         super().__init__(recorded, before)
-        self._course: Course | None = Course(recorded)
+        self._course: Course | None = Course(recorded, place)
         self._on_parting = on_parting
         self._read: list[str] = []
         """What has entered the context since the last reply was asked for."""
@@ -64,11 +69,12 @@ class Following(Pace):
                 self.end()
 
 
-def follow(models: Models, emit: Callable[[Event], None]) -> Following | None:
+def follow(models: Models, place: str, emit: Callable[[Event], None]) -> Following | None:
     """Follow what an agent says again.
 
     Args:
         models: Those of the agent.
+        place: Where its blocks run.
         emit: Hears of it where the conversation parts and the run goes on.
 
     Returns:
@@ -98,7 +104,7 @@ def follow(models: Models, emit: Callable[[Event], None]) -> Following | None:
                 )
         return True
 
-    return Following(RecordedRun.load(replay.record), replay.before, parts)
+    return Following(RecordedRun.load(replay.record), replay.before, place, parts)
 
 
 def told(parting: Compared) -> str:

@@ -37,9 +37,9 @@ def result(name, body, turn):
     return Appended(turn, Observation((Report("run_code_result", body, name),)))
 
 
-def conversation(*bodies, task="Do it."):
+def conversation(*bodies, task="Do it.", place="/theirs/work"):
     """A run whose model has read these, each from a block of the reply before."""
-    events = [RunStarted("r", task, "m", "s", 1.0), Appended(0, Task(task))]
+    events = [RunStarted("r", task, "m", "s", 1.0, options={"workspace": place}), Appended(0, Task(task))]
     for turn, body in enumerate(bodies, 1):
         name, block = f"b{turn}", CodeBlock("x", f"b{turn}")
         events += [
@@ -59,7 +59,7 @@ async def followed(before, after, goes_on=False):
     """Where a replay of one run is found to part, when another one's events come."""
     found = []
     following = Following(
-        RecordedRun(Path("run.ipynb"), told(before)), None, lambda at: found.append(at) or goes_on
+        RecordedRun(Path("run.ipynb"), told(before)), None, "/mine", lambda at: found.append(at) or goes_on
     )
     for event in after:
         if isinstance(event, Appended) and isinstance(event.entry, Reply):
@@ -71,6 +71,16 @@ async def followed(before, after, goes_on=False):
 async def test_a_replay_that_reads_the_same_but_for_what_is_volatile_does_not_part():
     before = conversation("12 rows in 1.5 s", "ok")
     assert (await followed(before, conversation("12 rows in 2.5 s", "ok")))[1] == []
+
+
+async def test_where_blocks_run_does_not_count_and_what_lies_there_does():
+    before = conversation("/theirs/work/a.csv /theirs/work", "/theirs/workers/b")
+    there = "/theirs/workers/b"
+    assert (await followed(before, conversation("/mine/a.csv /mine", there)))[1] == []
+    assert [at[0] for at in (await followed(before, conversation("/mine/b.csv /mine", there)))[1]] == [2]
+    assert [at[0] for at in (await followed(before, conversation("/mine/a.csv /mine", "/mineers/b")))[1]] == [
+        3
+    ]
 
 
 async def test_it_parts_once_and_before_the_reply_to_what_is_read_otherwise():
@@ -101,7 +111,7 @@ async def test_a_result_that_is_read_later_than_it_was_is_compared_when_it_is_th
 async def test_a_rest_of_a_reply_that_is_asked_for_is_no_further_reply():
     events = conversation("12 rows")
     recorded = RecordedRun(Path("run.ipynb"), told(events))
-    following = Following(recorded, None, lambda at: pytest.fail(str(at)))
+    following = Following(recorded, None, "/mine", lambda at: pytest.fail(str(at)))
     for event in events:
         if isinstance(event, Appended) and isinstance(event.entry, Reply):
             await following.before_model_call(NOTHING)
@@ -121,7 +131,7 @@ async def test_an_answer_ends_a_run_of_a_chat_and_not_the_replay():
             case _:
                 events.append(event)
     recorded = RecordedRun(Path("run.ipynb"), told(events))
-    following = Following(recorded, None, lambda at: True)
+    following = Following(recorded, None, "/mine", lambda at: True)
     for event in first:
         if isinstance(event, TurnStarted):
             following(event)
