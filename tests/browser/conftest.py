@@ -64,9 +64,9 @@ def open_notebook(
     """Opens notebooks of the cells that are given; on failure leaves a picture of the page in `tmp_path`."""
     from playwright.sync_api import expect
 
-    def open_it(*codes: str) -> Notebook:
+    def open_it(*codes: str, kernel: str = "codeact") -> Notebook:
         name = f"{request.node.name}.ipynb"
-        server.write(name, *codes)
+        server.write(name, *codes, kernel=kernel)
         page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', { path })", name)
         notebook = Notebook(page, server, name)
         expect(notebook.cell(len(codes) - 1)).to_be_visible()

@@ -22,6 +22,7 @@ PATIENCE = 60.0
 """Seconds that a server and its page may take to start."""
 SIGHT = 20.0
 """Seconds until what is expected has to be seen."""
+EXTENSION = Path(__file__).parents[2] / "labextension" / "built"
 SETTINGS = """
 c.IdentityProvider.token = "secret"
 c.ServerApp.open_browser = False
@@ -55,11 +56,15 @@ class Server:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
-    def write(self, name: str, *codes: str) -> None:
+    def write(self, name: str, *codes: str, kernel: str = "codeact") -> None:
         """Put a notebook into its folder."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
-        notebook.metadata["kernelspec"] = {"name": "codeact", "display_name": "CodeAct (Python 3)"}
+        notebook.metadata["kernelspec"] = {"name": kernel, "display_name": kernel}
         nbformat.write(notebook, self.folder / name)
+
+    def read(self, name: str) -> nbformat.NotebookNode:
+        """A notebook in its folder, as it was saved."""
+        return nbformat.read(self.folder / name, as_version=4)
 
     def kernel_of(self, name: str) -> str:
         """The id of the kernel of a notebook that is open."""
@@ -85,8 +90,10 @@ def lab_server(root: Path) -> Iterator[Server]:
     places = {f"JUPYTER_{kind.upper()}_DIR": root / kind for kind in ("config", "data", "runtime")}
     places |= {"IPYTHONDIR": root / "ipython", "HOME": root}
     folder = root / "notebooks"
-    for place in (folder, root / "config" / "labconfig"):
+    for place in (folder, root / "config" / "labconfig", root / "data" / "labextensions"):
         place.mkdir(parents=True)
+    # As it is now, and not as it was when the package was installed.
+    (root / "data" / "labextensions" / "codeact-kernel").symlink_to(EXTENSION)
     (root / "config" / "jupyter_server_config.py").write_text(SETTINGS)
     (root / "config" / "labconfig" / "page_config.json").write_text(json.dumps(QUIET))
     environment = os.environ | {name: str(place) for name, place in places.items()}
@@ -165,6 +172,11 @@ class Notebook:
     def command(self, command: str) -> None:
         """Choose a command, as from the menu or the palette."""
         self.page.evaluate("command => { void window.jupyterapp.commands.execute(command) }", command)
+
+    def save(self) -> nbformat.NotebookNode:
+        """Save it, and read what was saved."""
+        self.page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+        return self.server.read(self.name)
 
     def subshell_of_console(self) -> str:
         """The subshell in which the open console runs what is typed; waits until the console knows it."""
