@@ -9,7 +9,8 @@ import pytest
 from records import told
 
 from codeact_kernel import Agent
-from codeact_kernel.agent import RecordedRun
+from codeact_kernel.agent import Options, RecordedRun, Settings
+from codeact_kernel.agent.models import Models
 from codeact_kernel.agent.recorded.comparing import Compared
 from codeact_kernel.agent.recorded.following import Following
 from codeact_kernel.agent.recorded.following import told as told_of
@@ -27,7 +28,9 @@ from codeact_kernel.events import (
     Task,
     TurnStarted,
 )
+from codeact_kernel.masking import Mask
 from codeact_kernel.messages import ModelRequest
+from codeact_kernel.record import notebook_text, to_notebook
 from codeact_kernel.testing import ScriptedModel
 
 NOTHING = ModelRequest(())
@@ -203,6 +206,32 @@ async def test_a_replay_ends_where_the_conversation_parts_or_a_model_goes_on_fro
         assert (await agent.run("Count.")).answer == "13 or 12."
     (notice,) = [event.text for event in seen if isinstance(event, Notice)]
     assert notice.endswith("now: what was said up to turn 3 is said all the same")
+
+
+def models(folder, **how):
+    """The models of an agent that replays a run with a sub-agent called scout."""
+    for place in (folder, folder / "agents" / "scout"):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "run.ipynb").write_text(notebook_text(to_notebook(told(conversation("1")))))
+    options = Options(**{"model": f"replay:{folder}"} | how)
+    return Models(options, Settings(), print, Mask({}), lambda: pytest.fail("nobody is asked"))
+
+
+def test_sub_agents_say_again_what_they_said_and_go_on_as_their_parent_does(tmp_path):
+    live = ScriptedModel(["x"])
+    scout = f"replay:{tmp_path / 'agents' / 'scout'}"
+    for how, where, then in (
+        ({}, "stop", None),
+        ({"then": "replay"}, "as recorded", "replay"),
+        ({"model": live, "fork": (tmp_path, 2)}, "told", "replay"),
+    ):
+        made = models(tmp_path, **how)
+        assert (made.replay.where_it_parts, made.for_agent(None, "scout"), made.then) == (where, scout, then)
+    made = models(tmp_path, then=live)
+    assert (made.replay.where_it_parts, made.model.name) == ("live", live.name)
+    assert (made.for_agent(None, "scout"), made.then.name) == (scout, live.name)
+    made.go_live()
+    assert made.for_agent(None, "scout").name == live.name
 
 
 async def test_what_goes_on_after_a_replay_goes_with_a_replay_alone(tmp_path):
