@@ -55,11 +55,15 @@ def script(run: RecordedRun) -> str:
     ended.sort(key=lambda block: (block.started or 0.0, block.turn))
     tools = sorted({event.name for event in events_of(run.path) if isinstance(event, ToolCalled)})
     blocks = _read(ended, tools)
-    kept = [blocks[at] for at in mattered([b.ran for b in blocks], run.task, run.answer)]
+    runs = run.transcript.runs
+    task = "\n\n".join(each.start.task.strip() for each in runs)
+    answers = [each.end.answer for each in runs if each.end and each.end.answer]
+    answer = "\n".join(answers) if run.answer is not None else None
+    kept = [blocks[at] for at in mattered([b.ran for b in blocks], task, answer)]
     code = "\n\n".join(map(_part, kept))
     given = {"display", "get_ipython", "asyncio", "loop"} | {name.partition(".")[0] for name in tools}
     missing = [name for name in lacking([b.ran for b in kept]) if name not in given]
-    notes = [textwrap.indent(run.task.strip(), "# ", lambda _: True)]
+    notes = [textwrap.indent(task, "# ", lambda _: True)]
     if tools:
         notes.append(f"# It calls tools of its host, which have to be here: {', '.join(tools)}")
     if missing:

@@ -30,7 +30,7 @@ from codeact_kernel.events import (
 )
 from codeact_kernel.masking import Mask
 from codeact_kernel.messages import ModelRequest
-from codeact_kernel.record import notebook_text, to_notebook
+from codeact_kernel.record import notebook_text, to_notebook, without_outputs
 from codeact_kernel.testing import ScriptedModel
 
 NOTHING = ModelRequest(())
@@ -84,6 +84,21 @@ async def test_where_blocks_run_does_not_count_and_what_lies_there_does():
     assert [at[0] for at in (await followed(before, conversation("/mine/a.csv /mine", "/mineers/b")))[1]] == [
         3
     ]
+
+
+async def test_a_record_without_outputs_is_followed_by_its_tasks_and_notes_alone(tmp_path):
+    path = tmp_path / "bare.ipynb"
+    path.write_text(notebook_text(without_outputs(to_notebook(told(conversation("12 rows", "ok"))))))
+    bare = RecordedRun.load(path)
+    assert "12 rows" not in path.read_text()
+    found = []
+    following = Following(bare, None, "/mine", lambda at: found.append(at) or True)
+    for event in conversation("13 rows", "ok"):
+        if isinstance(event, Appended) and isinstance(event.entry, Reply):
+            await following.before_model_call(NOTHING)
+        following(event)
+    assert found == []
+    assert not following.is_over
 
 
 async def test_it_parts_once_and_before_the_reply_to_what_is_read_otherwise():

@@ -187,3 +187,15 @@ def test_what_it_shows_is_printed_and_what_only_the_agent_understands_is_left_ou
 def test_names_that_nobody_makes_are_named_at_the_top(tmp_path):
     text = program(tmp_path, ("print(len(df), 'and more')", "3\n"), answer="3")
     assert "# It reads names that no block of the run makes: df\n" in text
+
+
+def test_of_a_chat_what_each_answer_goes_by_is_there(tmp_path):
+    run = recorded(
+        tmp_path / "run", ("print(6 * 7)", "42\n"), ("print('look')", "look\n"), answer="It is 42."
+    )
+    second = [RunStarted("s", "And?", "m", "s", 30.0), Appended(2, Task("And?")), TurnStarted(3, 31.0)]
+    for event in [*second, RunEnded("answered", "Nothing.", Usage(), 1, 32.0)]:
+        run.transcript.apply(event)
+    text = script(run)
+    assert text.startswith("# Do it.\n# All of it.\n# \n# And?\n")
+    assert ran(text) == "42\n"
