@@ -12,7 +12,7 @@ import zmq
 from ipykernel import kernelapp
 from ipykernel.kernelapp import IPKernelApp
 from traitlets import Any as Anything
-from traitlets import DottedObjectName, Type
+from traitlets import Bool, DottedObjectName, Type
 
 from codeact_kernel.inkernel.iopub import PatientIOPubThread
 from codeact_kernel.inkernel.kernel import CodeactKernel
@@ -55,6 +55,8 @@ class CodeactApp(IPKernelApp):  # type: ignore[misc]
 
     life = Anything(help="The descriptor by which a forked kernel sees that its host is gone.")
 
+    magic = Bool(False, help="Whether a person can call agents from here, with `%agent`.").tag(config=True)
+
     before: Before | None = None
     """What was made before this kernel was forked, if it was."""
 
@@ -62,6 +64,14 @@ class CodeactApp(IPKernelApp):  # type: ignore[misc]
         """Read the command line, unless that was done for all kernels that are forked."""
         if self.before is None:
             super().parse_command_line(argv)
+
+    def init_extensions(self) -> None:
+        """Load what the user's IPython wants, and our magics."""
+        super().init_extensions()
+        if self.magic:
+            from codeact_kernel.inkernel.magic import load
+
+            load(self.shell)
 
     def init_kernel(self) -> None:
         """Make the kernel, with the shell that was made before where there is one."""

@@ -106,10 +106,7 @@ class Host:
         return session.runs[key].about
 
     async def _do_steer(self, asked: dict[str, Any]) -> None:
-        agent = self._working(asked.get("run")).agent
-        if agent is None:
-            raise ConfigError("the agent is still starting")
-        agent.steer(str(asked["text"]))
+        self._working(asked.get("run")).steer(str(asked["text"]))
 
     async def _do_stop(self, asked: dict[str, Any]) -> None:
         self._working(asked.get("run")).stop()

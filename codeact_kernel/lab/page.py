@@ -72,7 +72,8 @@ def as_text(cells: Cells) -> str:
     said = "\n\n".join(parts)
     if len(said) > SIZE:
         said = "…" + said[-SIZE:]
-    return "\n\n".join(filter(None, [said, f"[{headline(cells)}]"]))
+    why = plain(cells.bar["text"]) if cells.bar["ended"] is not None else ""
+    return "\n\n".join(filter(None, [said, why, f"[{headline(cells)}]"]))
 
 
 def cell_text(cell: Cell) -> str:

@@ -88,6 +88,8 @@ class Session:
         self._tasks: asyncio.Queue[tuple[Showing, Wanted] | None] = asyncio.Queue()
         self._showing: Showing | None = None
         self._returned: str | None = None
+        self._notes: list[str] = []
+        """What it shall hear once it has started."""
         self._settings = self._read_settings()
 
     @property
@@ -137,6 +139,17 @@ class Session:
             if name not in LIMITS and self.options.get(name) != value:
                 option = f"{name.replace('_', '-')} {value}"
                 raise ConfigError(f"this agent has begun without --{option}, and goes on as it is: add --new")
+
+    def steer(self, text: str) -> None:
+        """Tell the agent something; where it is still starting, it hears it then.
+
+        Args:
+            text: What it shall know.
+        """
+        if self.agent is None:
+            self._notes.append(text)
+        else:
+            self.agent.steer(text)
 
     def stop(self) -> None:
         """End the run that goes on, and its blocks; the agent can go on."""
@@ -193,6 +206,8 @@ class Session:
             try:
                 if wanted.parcel is not None:
                     await self.agent.seed(wanted.parcel, wanted.names)
+                while self._notes:
+                    self.agent.steer(self._notes.pop(0))
                 run = await self.agent.run(wanted.task + wanted.beside, **limits)
             except CodeactError as error:
                 self._say_failed(showing, error)

@@ -203,8 +203,8 @@ class Teller:
                 if not cell.put_out(event.output):
                     return
             case BlockFinished(result=result):
-                why = result.outcome.error if result.status not in ("ok", "error") else ""
-                self._end(cell, result.status, why or " ".join(result.outcome.notes))
+                why = (result.outcome.error or "") if result.status not in ("ok", "error") else ""
+                self._end(cell, result.status, why.partition("\n")[0] or " ".join(result.outcome.notes))
                 self._live(name, False)
         self._cells.touch(cell)
 

@@ -76,9 +76,9 @@ class AgentMagics:
             raise AgentError("%agent: there is no task. `%agent?` tells how.")
         running = self._begin(said, task)
         if said.background:
-            running.leave()
-            return
-        self._finish(running, running.wait(ask=not self.pages.there), said.output)
+            running.leave(lambda end: self._bind(end, said.output))
+        else:
+            self._finish(running, said.output)
 
     def agents(self, line: str = "") -> None:
         """List the runs of this notebook's agents."""
@@ -129,16 +129,22 @@ class AgentMagics:
             running.take(message)
         return running
 
-    def _finish(self, running: Running, end: dict[str, Any], output: str | None) -> None:
+    def _finish(self, running: Running, output: str | None) -> None:
+        """Wait for a run's end, and bind what it gives."""
+        end = running.wait(ask=not self.pages.there)
         if end["stop"] == "cancelled":
             raise running.stopped()
         if end["stop"] != "answered":
             raise AgentError(end["message"] or f"the run ended: {end['stop']}")
-        if output is not None:
-            value = end["answer"]
-            if end["file"]:
-                value = unpack(end["file"], self._shell.user_ns, objects=bool(end.get("objects")))
-            self._shell.user_ns[output] = value
+        self._bind(end, output)
+
+    def _bind(self, end: dict[str, Any], output: str | None) -> None:
+        if output is None or end["stop"] != "answered":
+            return
+        value = end["answer"]
+        if end["file"]:
+            value = unpack(end["file"], self._shell.user_ns, objects=bool(end.get("objects")))
+        self._shell.user_ns[output] = value
 
     def _beside(self, task: str, seeded: dict[str, Any], rows: int | None) -> str:
         """What the model is told of the notebook's names."""
@@ -173,6 +179,11 @@ class AgentMagics:
             raise AgentError(f"-o: {said.output!r} is no name")
         if said.steer is not None:
             self._ask("steer", text=said.steer)
+        elif said.wait:
+            running = next((run for run in reversed(self._runs.values()) if run.is_left), None)
+            if running is None:
+                raise AgentError("nothing was begun in the background")
+            self._finish(running, said.output)
         elif said.stop:
             self._ask("stop")
         elif said.end:
@@ -228,7 +239,9 @@ class AgentMagics:
 
 
 def install(shell: Any) -> None:
-    """Register the magics in a shell."""
+    """Register the magics in a shell; once is enough."""
+    if hasattr(shell, "codeact_magics"):
+        return
     magics = AgentMagics(shell)
     magics.agent.__func__.__doc__ = f"{HELP}\n\n{magics._parser.format_help()}"
     shell.register_magic_function(magics.agent, "line_cell", "agent")

@@ -37,7 +37,7 @@ _OPTIONS: dict[str, list[_Option]] = {
          "sizes, columns), or sample:N (N rows, too)"), {"metavar": "MODE", "default": "schema"}),
         ("--trust-objects", "let any objects come back, whose unpickling runs code of the agent's; else data", _FLAG),
         ("--new", "begin with a new agent", _FLAG),
-        ("--background", "do not wait: the next cells can run meanwhile", _FLAG),
+        ("--background", "do not wait: the next cells can run meanwhile; -o binds its name when it has ended", _FLAG),
     ],
     "the agent": [
         ("--base-url", "the endpoint", {"metavar": "URL"}),
@@ -56,6 +56,7 @@ _OPTIONS: dict[str, list[_Option]] = {
     ],
     "while it works, or after": [
         ("--steer", "tell the agent something", {"metavar": "TEXT"}),
+        ("--wait", "wait for what goes on in the background", _FLAG),
         ("--stop", "stop the run; the agent can go on", _FLAG),
         ("--end", "end the agent, with its kernel and what it remembers", _FLAG),
         ("--show", "show the latest run here", _FLAG),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from codeact_kernel.inkernel.magic.link import AgentError, Link
@@ -45,7 +46,7 @@ class Running:
         self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._in_cell = True
         """Whether the cell waits: then all is shown by its thread."""
-        self._shown = False
+        self._then: Callable[[dict[str, Any]], None] = lambda end: None
         self._lock = threading.Lock()
 
     def take(self, message: dict[str, Any]) -> None:
@@ -71,7 +72,8 @@ class Running:
             AgentStopped: If the person has stopped it.
             AgentError: If the host is gone.
         """
-        presses = 0
+        with self._lock:
+            self._in_cell, presses = True, 0
         while self.end is None:
             try:
                 self._show(self._said.get(timeout=_STEP))
@@ -99,12 +101,22 @@ class Running:
         )
         return AgentStopped(f"The agent was stopped {where}, {goes_on}.")
 
-    def leave(self) -> None:
-        """Let the cell end while the run goes on: from now on all is shown from the host's thread."""
+    def leave(self, then: Callable[[dict[str, Any]], None]) -> None:
+        """Let the cell end while the run goes on: from now on all is shown from the host's thread.
+
+        Args:
+            then: Called with the run's end, in that thread.
+        """
         with self._lock:
+            self._then = then
             while not self._said.empty():
                 self._show(self._said.get())
             self._in_cell = False
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it was left to go on in the background, and nobody has waited for it."""
+        return not self._in_cell
 
     def begin(self) -> None:
         """Put the output there that is updated."""
@@ -125,6 +137,7 @@ class Running:
             case "text":
                 print(message["text"], flush=True)
             case "ended":
+                self._then(message)
                 self.end = message
             case "gone":
                 self.end = {"stop": "failed", "message": message["message"], "answer": None, "file": None}
