@@ -8,6 +8,13 @@ import nbformat
 import pytest
 from nbformat.sign import NotebookNotary
 
+from codeact_kernel.blocks import Prose
+from codeact_kernel.events import Appended, Reply, RunEnded, RunStarted, Task, TurnStarted
+from codeact_kernel.messages import Usage
+from codeact_kernel.record import write_notebook
+from codeact_kernel.signing import host_signer
+from codeact_kernel.transcript import Transcript
+
 
 @pytest.fixture
 def is_trusted(tmp_path, monkeypatch):
@@ -24,15 +31,27 @@ def is_trusted(tmp_path, monkeypatch):
     return ask
 
 
-@pytest.mark.kernel
-def test_jupyter_trusts_a_record_once_its_user_says_so_and_until_it_changes(
-    codeact, scripted, block, place, is_trusted
-):
-    assert codeact("run", *scripted([block("print(1)"), "One."]), "--run-dir", "r", "Count.").code == 0
-    path = place / "r" / "run.ipynb"
-    inner = place / "r" / "agents" / "scout" / "run.ipynb"
-    inner.parent.mkdir(parents=True)
-    inner.write_text(path.read_text())
+@pytest.fixture
+def record(place):
+    """A run's notebook, and beside it that of its sub-agent, as this installation writes them."""
+    paths = place / "r" / "run.ipynb", place / "r" / "agents" / "scout" / "run.ipynb"
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        transcript = Transcript()
+        for event in (
+            RunStarted("r", "Count.", "m", "s", 1.0),
+            Appended(0, Task("Count.")),
+            TurnStarted(1, 1.0),
+            Appended(1, Reply(1, "One.", (Prose("One."),))),
+            RunEnded("answered", "One.", Usage(), 1, 2.0),
+        ):
+            transcript.apply(event)
+        assert write_notebook(path, transcript, signer=host_signer()) is None
+    return paths
+
+
+def test_jupyter_trusts_a_record_once_its_user_says_so_and_until_it_changes(codeact, record, is_trusted):
+    path, inner = record
     assert not is_trusted(path)
     said = codeact("trust", "r")
     assert (said.code, said.out) == (0, "")
