@@ -135,6 +135,9 @@ class Host:
     async def _do_show(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"data": bundle(self._showing(asked.get("run")).cells, whole=True)}
 
+    async def _do_sent(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return {"text": self._session(asked.get("run")).sent.text(asked.get("request"))}
+
     async def _do_list(self, asked: dict[str, Any]) -> dict[str, Any]:
         showings = [showing for session in self._sessions for showing in session.runs.values()]
         return {"runs": [{**showing.about, "bar": showing.cells.bar} for showing in showings]}

@@ -22,6 +22,7 @@ from codeact_kernel.errors import CodeactError, ConfigError
 from codeact_kernel.events import Event
 from codeact_kernel.lab.asking import Asking
 from codeact_kernel.lab.cells import Cells
+from codeact_kernel.lab.sent import Sent
 from codeact_kernel.lab.showing import Showing
 from codeact_kernel.lab.telling import Teller
 from codeact_kernel.tools import load_tools
@@ -79,6 +80,7 @@ class Session:
         self.runs: dict[str, Showing] = {}
         self.agent: Agent | None = None
         self.ended = False
+        self.sent = Sent()
         self.asking = Asking(lambda: None if self._showing is None else self._showing.cells)
         self._workspace = workspace
         self._folder = folder
@@ -263,6 +265,7 @@ class Session:
             returns=self._take,
             observers=[self],
             approver=self.asking,
+            hooks=[self.sent],
         )
 
     async def wait(self) -> None:

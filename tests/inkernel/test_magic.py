@@ -11,6 +11,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from codeact_kernel.inkernel import dataparcels
 from codeact_kernel.inkernel.magic.describing import described, mentioned, rows_of
+from codeact_kernel.inkernel.magic.failure import Failures
 from codeact_kernel.inkernel.magic.line import make_parser, questions, read_line
 from codeact_kernel.inkernel.magic.link import AgentError, Link
 from codeact_kernel.inkernel.magic.pages import HELLO, Pages
@@ -19,7 +20,8 @@ from codeact_kernel.inkernel.magic.values import chosen, pack, unpack
 
 def read(line):
     said, rest = read_line(line, make_parser())
-    return {name: value for name, value in vars(said).items() if value not in (None, False, "schema")}, rest
+    plain = vars(make_parser().parse_args([]))
+    return {name: value for name, value in vars(said).items() if value != plain[name]}, rest
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,9 @@ def read(line):
         ('--steer "not that one"', {"steer": "not that one"}, ""),
         ("--tools a.py --tools b.py go", {"tools": ["a.py", "b.py"]}, "go"),
         ("--no", {"no": ""}, ""),
+        ("--sent", {"sent": 0}, ""),
+        ("--sent 3", {"sent": 3}, ""),
+        ("--sent --new x", {"sent": 0, "new": True}, "x"),
         ("--no 'too wide'", {"no": "too wide"}, ""),
         ("--max-cost 0.5 --max-time 2h x", {"max_cost": 0.5, "max_time": "2h"}, "x"),
         ("", {}, ""),
@@ -302,3 +307,61 @@ def test_what_a_page_wants_goes_to_the_host_and_a_no_comes_back(room):
     assert room.say(comm, do="stop_block", run="r", block="x") == {"re": 7, "error": "no block x runs"}
     assert "does not know 'fly'" in room.say(comm, do="fly")["error"]
     assert HELLO == "codeact.hello"
+
+
+# -- the last error ---------------------------------------------------------------------------------------------
+
+
+class Shell:
+    """What of a shell remembers errors: cells are told to it."""
+
+    def __init__(self):
+        self.events, self.hears = self, None
+
+    def register(self, name, function):
+        self.hears = function
+
+    def unregister(self, name, function):
+        self.hears = None
+
+    def transform_cell(self, cell):
+        return cell
+
+    def run(self, cell, namespace):
+        error = None
+        try:
+            exec(compile(cell, "<cell>", "exec"), namespace)
+        except BaseException as raised:
+            error = raised
+        info = SimpleNamespace(raw_cell=cell)
+        self.hears(SimpleNamespace(info=info, error_in_exec=error, error_before_exec=None))
+
+
+def test_of_an_error_the_cells_behind_it_are_told_the_newest_definition_first_run_first():
+    shell, names = Shell(), {}
+    failures = Failures(shell)
+    with pytest.raises(AgentError, match="no cell has failed"):
+        failures.told()
+    cells = ["path = 'a'", "size = 1", "rows = [path]", "other = 2", "size = 0", "rows[0] / size"]
+    for cell in cells:
+        shell.run(cell, names)
+    told = failures.told()
+    assert "TypeError: unsupported operand" in told
+    assert "path = 'a'\n\nrows = [path]\n\nsize = 0\n```" in told
+    assert "other" not in told
+    assert "size = 1" not in told
+    failures.close()
+    assert shell.hears is None
+
+
+def test_a_stop_and_the_agents_own_cells_are_no_error_to_fix():
+    shell = Shell()
+    failures = Failures(shell)
+    shell.run("raise KeyboardInterrupt", {})
+    shell.hears(
+        SimpleNamespace(
+            info=SimpleNamespace(raw_cell="%agent x"), error_in_exec=AgentError("no"), error_before_exec=None
+        )
+    )
+    with pytest.raises(AgentError, match="no cell has failed"):
+        failures.told()

@@ -33,6 +33,7 @@ SAYS = {
     ],
     "write": [block("open('written.txt', 'w').write('1')"), "It is written."],
     "slowly": [block("import time\ntime.sleep(0.5)\nprint('in the ' + 'back')"), "Done behind."],
+    "fix": ["It is `name`, with one `m`."],
     "key": [block("import os\nprint(os.environ.get('LLM_API_KEY'))"), "No key."],
 }
 """What the model says by a word of the task."""
@@ -109,6 +110,36 @@ def test_the_same_agent_goes_on_and_a_question_is_no_wish_for_help(notebook):
     listed = notebook.run("%agents").text
     assert "answered" in listed
     assert "can you go on?" in listed
+
+
+def test_fix_sends_the_error_and_the_cells_behind_it_and_nothing_else(notebook):
+    notebook.run("unused = 'marked-1'\nprint('marked-2')")
+    notebook.run("name = 'marked-3' + str(4)\ndef greet():\n    return 'Hello ' + nmae")
+    assert notebook.run("greet()").status == "error"
+    cell = notebook.run("%agent --new fix")
+    assert "with one `m`" in cell.text
+    sent = notebook.run("%agent --sent").text
+    assert sent.startswith("Request 1 of 1, 2 messages:\n--- system\n")
+    assert "```python\ngreet()\n```" in sent
+    assert "NameError: name 'nmae' is not defined" in sent
+    assert "def greet():" in sent
+    assert "IPython" not in sent.partition("Traceback")[2]
+    assert "marked-1" not in sent
+    assert "marked-2" not in sent
+    assert sent == notebook.run("%agent --sent 1").text
+    assert notebook.run("%agent --sent 9").problem == "there is no request 9 here: 1 were sent"
+
+
+def test_no_value_leaves_before_a_block_prints_it(notebook):
+    notebook.run("marked = 'marked-4'\nrows = pd.DataFrame({'a': ['marked-5']})\nprint(marked, rows)")
+    notebook.run("%agent --new -n rows go on with marked and rows")
+    sent = notebook.run("%agent --sent").text
+    assert "- marked: str, 8 characters" in sent
+    assert "- rows: pandas.DataFrame, 1x1, columns a (" in sent
+    assert "marked-4" not in sent
+    assert "marked-5" not in sent
+    notebook.run("%agent --new --describe none go on with marked and rows")
+    assert "DataFrame" not in notebook.run("%agent --sent").text.partition("--- user")[2]
 
 
 def test_stop_ends_the_block_and_the_agent_can_go_on(notebook):

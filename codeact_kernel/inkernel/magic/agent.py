@@ -13,6 +13,7 @@ from IPython.core.magic import no_var_expand
 
 from codeact_kernel._version import __version__
 from codeact_kernel.inkernel.magic.describing import described, mentioned, rows_of
+from codeact_kernel.inkernel.magic.failure import Failures
 from codeact_kernel.inkernel.magic.line import HELP, make_parser, questions, read_line
 from codeact_kernel.inkernel.magic.link import AgentError, Link
 from codeact_kernel.inkernel.magic.pages import Pages
@@ -61,6 +62,7 @@ class AgentMagics:
         self._parser = make_parser()
         self.is_kernel = hasattr(shell, "kernel")
         self._waits_for_page = True
+        self._failures = Failures(shell)
         runs = self._runs.values()
         kernel = getattr(shell, "kernel", None)
         self.pages = Pages(self._ask, lambda: [run.about for run in runs], __version__, kernel)
@@ -89,6 +91,11 @@ class AgentMagics:
             print(f"{run['run']}  {bar['state']:<9} {used}  {run['task']:.60}")
         if not runs:
             print("No agent was started in this notebook.")
+
+    def leave(self) -> None:
+        """Let go of the shell, too."""
+        self._failures.close()
+        self.close()
 
     def close(self) -> None:
         """End the host; may be called twice."""
@@ -147,7 +154,9 @@ class AgentMagics:
         self._shell.user_ns[output] = value
 
     def _beside(self, task: str, seeded: dict[str, Any], rows: int | None) -> str:
-        """What the model is told of the notebook's names."""
+        """What the model is told of the notebook."""
+        if task.strip() == "fix":
+            return self._failures.told()
         if rows is None:
             return ""
         namespace = self._shell.user_ns
@@ -190,6 +199,8 @@ class AgentMagics:
             self._ask("end")
         elif said.yes or said.no is not None:
             self._ask("answer", answer="yes" if said.yes else "no", reason=said.no or "")
+        elif said.sent is not None:
+            print(self._ask("sent", request=said.sent or None)["text"])
         elif said.show:
             data = self._ask("show")["data"]
             if self.is_kernel:
@@ -266,7 +277,7 @@ def remove(shell: Any) -> None:
     shell.magics_manager.magics["line"].pop("agents", None)
     if magics.is_kernel:
         magics.pages.close()
-    magics.close()
+    magics.leave()
     atexit.unregister(magics.close)
 
 

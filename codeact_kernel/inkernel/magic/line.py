@@ -21,6 +21,7 @@ Let an agent work on a task: it writes Python into a kernel of its own and works
 
   %agent find the outliers in df             one line
   %%agent -n df,helper -o table              a whole cell: options on the first line, the task below, verbatim
+  %agent fix                                 the notebook's last error, with the cells behind it
 
 `%agent` again goes on with the same agent, which remembers; `%agent --new` begins afresh.
 The notebook's stop button stops it; what it has is kept."""
@@ -59,6 +60,8 @@ _OPTIONS: dict[str, list[_Option]] = {
         ("--wait", "wait for what goes on in the background", _FLAG),
         ("--stop", "stop the run; the agent can go on", _FLAG),
         ("--end", "end the agent, with its kernel and what it remembers", _FLAG),
+        ("--sent", "what the model was sent: the newest request in full, or the Nth",
+         {"metavar": "N", "nargs": "?", "const": 0, "type": int}),
         ("--show", "show the latest run here", _FLAG),
         ("--yes", "allow what waits for a decision", _FLAG),
         ("--no", "refuse it", {"metavar": "WHY", "nargs": "?", "const": ""}),
@@ -104,10 +107,13 @@ def read_line(line: str, parser: Parser) -> tuple[argparse.Namespace, str]:
         if token == "--":
             break
         tokens.append(token)
-        if "=" not in token and _takes_value(parser, token):
+        found: Any = parser._option_string_actions.get(token)
+        if "=" not in token and found is not None and found.nargs != 0:
             if not rest:
                 break
-            if token == "--no" and rest.startswith("-"):
+            if found.nargs == "?" and (
+                rest.startswith("-") or (token == "--sent" and not rest[:1].isdigit())
+            ):
                 continue
             value, rest = _first(rest)
             tokens.append(value)
@@ -136,8 +142,3 @@ def _first(text: str) -> tuple[str, str]:
     except ValueError:
         token = match[0]
     return token, text[match.end() :].lstrip()
-
-
-def _takes_value(parser: Parser, token: str) -> bool:
-    found: Any = parser._option_string_actions.get(token)
-    return found is not None and found.nargs != 0
