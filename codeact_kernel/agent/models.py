@@ -126,15 +126,7 @@ class Models:
         elif record is None and then is not None:
             raise ConfigError("what goes on after a replay (--then) goes with a replay: --model replay:FILE")
         self._given = named
-        if self.settings is not None:
-            self.model: Model = self._with_fallback(self.settings)
-        else:
-            assert named is not None
-            assert not isinstance(named, str)
-            self.settings = named.settings if isinstance(named, SharedModel) else None
-            self.model = (
-                named if isinstance(named, SharedModel) else self._stood_in_for(self._door(named, None))
-            )
+        self.model: Model = self._held(named) if self.settings is None else self._with_fallback(self.settings)
         self._forked: ForkedModel | None = None
         self._place = _record_of(self.settings)
         """The record whose sub-agents say again what they said."""
@@ -215,6 +207,15 @@ class Models:
         self.model = self._forked = ForkedModel(self._door(recorded, None), self.model, (turn or last) - 1)
         if place.suffix != ".jsonl":
             self.replay = Replay(place, turn, "told" if turn else "live")
+
+    def _held(self, model: str | Model | None) -> Model:
+        """A caller's own model."""
+        assert model is not None
+        assert not isinstance(model, str)
+        if isinstance(model, SharedModel):
+            self.settings = model.settings
+            return model
+        return self._stood_in_for(self._door(model, None))
 
     def _resolved(self, named: str | None, default: str | None) -> ModelSettings:
         return resolve(named, self._aliases, self._base_url, default=default)
