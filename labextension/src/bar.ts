@@ -11,6 +11,7 @@ import { Menu, Panel, Widget } from '@lumino/widgets';
 
 import { button, element, setText } from './elements';
 import type { NotebookRuns } from './notebook';
+import { Notice } from './notice';
 import { type Bar, goesOn, MIME, type RunDisplay } from './protocol';
 import { QuestionPanel } from './question';
 import type { Run } from './run';
@@ -20,6 +21,8 @@ import { duration, elapsed, figures, runState } from './words';
 export interface Around {
   commands: CommandRegistry;
   editors: IEditorServices | null;
+  /** Shows the notebook, where another tab is in front of it. */
+  activate(): void;
 }
 
 /** In the menu of a bar; each takes the run's key as `run`. */
@@ -55,6 +58,9 @@ export class RunBar extends Panel implements IRenderMime.IRenderer {
     clearInterval(this.clock);
     this.runs.changed.disconnect(this.onRuns, this);
     this.run?.changed.disconnect(this.draw, this);
+    for (const notice of this.notices.values()) {
+      notice.dispose();
+    }
     super.dispose();
   }
 
@@ -167,8 +173,10 @@ export class RunBar extends Panel implements IRenderMime.IRenderer {
     const cut = bar !== null && goesOn(bar.state) && !live;
     this.node.dataset['state'] = cut ? 'cut' : told;
     setText(this.state, cut ? 'Not connected' : runState(told));
-    setText(this.text, bar?.text ?? '');
-    this.text.title = bar?.text ?? '';
+    const asked = this.run?.questions.values().next().value;
+    const text = asked?.title ?? bar?.text ?? '';
+    setText(this.text, text);
+    this.text.title = text;
     setText(this.figures, bar === null ? '' : figures(bar).join(' · '));
     this.figures.title = bar?.model ?? '';
     this.drawFill(bar?.context ?? null);
@@ -224,6 +232,8 @@ export class RunBar extends Panel implements IRenderMime.IRenderer {
     const asked = this.run?.questions ?? new Map<string, never>();
     for (const [question, panel] of this.panels) {
       if (!asked.has(question)) {
+        this.notices.get(question)?.dispose();
+        this.notices.delete(question);
         const had = panel.node.contains(document.activeElement);
         panel.dispose();
         this.panels.delete(question);
@@ -239,7 +249,13 @@ export class RunBar extends Panel implements IRenderMime.IRenderer {
         const panel = new QuestionPanel(question, decide, this.around.editors);
         this.panels.set(key, panel);
         this.addWidget(panel);
-        this.say(`The agent asks: ${question.title}`);
+        const asks = `The agent asks: ${question.title}`;
+        this.say(asks);
+        const go = (): void => {
+          this.around.activate();
+          this.goToQuestion();
+        };
+        this.notices.set(key, new Notice(panel.node, asks, go));
       }
     }
   }
@@ -333,5 +349,6 @@ export class RunBar extends Panel implements IRenderMime.IRenderer {
   private run: Run | null = null;
   private folded = false;
   private clock: ReturnType<typeof setInterval> | undefined;
+  private readonly notices = new Map<string, Notice>();
   private readonly panels = new Map<string, QuestionPanel>();
 }

@@ -9,7 +9,18 @@ import type { IOutput } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { PartialJSONObject } from '@lumino/coreutils';
 
-import { type AgentMark, agentMarkOf, KEY, markOf, metadataOf, runOf, setMark, setMetadata } from './marks';
+import {
+  type AgentMark,
+  agentMarkOf,
+  KEY,
+  type Mark,
+  markOf,
+  metadataOf,
+  numberOf,
+  runOf,
+  setMark,
+  setMetadata
+} from './marks';
 import { type CellOp, isOver, type OutputsOp, type SourceOp, type StateOp } from './protocol';
 
 /** What folds when a block has ended and the next begins. */
@@ -83,8 +94,10 @@ export class Cells {
   note(complete: boolean): void {
     const cell = this.agentCell;
     if (cell !== null) {
-      const cells = Math.max(this.told.size, agentMarkOf(cell)?.cells ?? 0);
-      const mark: AgentMark = { agent: this.run, cells, complete };
+      const before = agentMarkOf(cell);
+      const known = before?.agent === this.run ? before.cells : 0;
+      const told = [...this.told].map(numberOf).filter(Number.isFinite);
+      const mark: AgentMark = { agent: this.run, cells: Math.max(known, ...told.map(number => number + 1)), complete };
       setMark(cell, mark);
     }
   }
@@ -109,7 +122,6 @@ export class Cells {
   }
 
   private insert(op: CellOp): void {
-    const place = this.told.size;
     if (this.told.has(op.id)) {
       return;
     }
@@ -119,7 +131,7 @@ export class Cells {
     }
     const agent = this.agentCell;
     const mark = agentMarkOf(agent);
-    if (agent === null || (mark?.agent === this.run && place < mark.cells)) {
+    if (agent === null || (mark?.agent === this.run && numberOf(op.id) < mark.cells)) {
       // The person has deleted it, or all of it.
       return;
     }
@@ -227,9 +239,14 @@ export class Cells {
       execution['shell.execute_reply'] = execution['iopub.status.idle'] = time(op.ended);
     }
     const before = markOf(cell);
-    const mark = { ...before, state: op.state };
-    const noted = op.note ? { ...mark, note: op.note } : mark;
-    setMetadata(cell, op.started === null ? { [KEY]: noted } : { [KEY]: noted, execution });
+    const mark = { ...before, state: op.state } as Mark;
+    if (op.note) {
+      mark.note = op.note;
+    }
+    if (op.block) {
+      mark.block = op.block;
+    }
+    setMetadata(cell, op.started === null ? { [KEY]: mark } : { [KEY]: mark, execution });
     if (cell.type === 'code') {
       const code = cell as ICodeCellModel;
       const state = op.state === 'running' ? 'running' : 'idle';

@@ -51,10 +51,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
       return runs;
     };
 
-    const around = { commands: app.commands, editors };
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel): IDisposable => {
         const runs = runsOf(panel);
+        const activate = (): void => {
+          app.shell.activateById(panel.id);
+        };
+        const around = { commands: app.commands, editors, activate };
         panel.content.rendermime.addFactory(
           { safe: true, mimeTypes: [MIME], defaultRank: 0, createRenderer: () => new RunBar(runs, around) },
           0

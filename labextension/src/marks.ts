@@ -31,7 +31,7 @@ export interface Mark {
 /** On the cell that holds `%agent`. */
 export interface AgentMark {
   agent: string;
-  /** How many cells of the run were put into this notebook: those of them that are not there were deleted. */
+  /** Cells of the run with lower numbers were put into this notebook: those that are not there were deleted. */
   cells: number;
   /** Whether the notebook has all of the run. */
   complete: boolean;
@@ -52,6 +52,12 @@ export function agentMarkOf(cell: ICellModel | null | undefined): AgentMark | nu
 /** The run that a cell belongs to, as one of its cells or as the one that began it. */
 export function runOf(cell: ICellModel | null | undefined): string | null {
   return markOf(cell)?.run ?? agentMarkOf(cell)?.agent ?? null;
+}
+
+/** The number of a cell in its run: ids are made of the run and a number. */
+export function numberOf(id: string): number {
+  const number = Number(/-(\d+)$/.exec(id)?.[1]);
+  return Number.isNaN(number) ? Infinity : number;
 }
 
 /** Change a cell's metadata so that an undo of the person's does not change it back. */

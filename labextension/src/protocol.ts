@@ -50,6 +50,7 @@ export interface StateOp {
   started: number | null;
   ended: number | null;
   note?: string | null;
+  block?: string | null;
 }
 
 export interface OutputsOp {

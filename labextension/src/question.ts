@@ -17,7 +17,7 @@ export class QuestionPanel extends Widget {
   constructor(
     readonly question: Question,
     private readonly decide: Decide,
-    services: IEditorServices | null
+    private readonly services: IEditorServices | null
   ) {
     super();
     this.addClass('codeact-Question');
@@ -30,11 +30,12 @@ export class QuestionPanel extends Widget {
     if (question.why !== '') {
       this.node.append(element('div', 'codeact-Question-why', question.why));
     }
-    if (question.diff !== null) {
-      this.node.append(diffOf(question.diff));
-    } else if (question.text !== null) {
-      this.node.append(this.makeEditor(question.text, question.ending ?? '.py', services));
+    if (question.diff) {
+      this.body.append(diffOf(question.diff));
+    } else if (question.text) {
+      this.body.append(this.makeEditor(question.text));
     }
+    this.node.append(this.body);
     this.node.append(this.makeActions());
     this.node.addEventListener('keydown', this.onKey);
   }
@@ -45,13 +46,14 @@ export class QuestionPanel extends Widget {
     super.dispose();
   }
 
-  private makeEditor(text: string, ending: string, services: IEditorServices | null): HTMLElement {
+  private makeEditor(text: string): HTMLElement {
+    const { services } = this;
     const host = element('div', 'codeact-Question-code');
     if (services === null) {
       host.append(element('pre', '', text));
       return host;
     }
-    const mimeType = services.mimeTypeService.getMimeTypeByFilePath(`block${ending}`);
+    const mimeType = services.mimeTypeService.getMimeTypeByFilePath(`block${this.question.ending ?? ''}`);
     this.model = new Editors.Model({ mimeType });
     this.model.sharedModel.setSource(text);
     this.editor = services.factoryService.newInlineEditor({
@@ -74,13 +76,13 @@ export class QuestionPanel extends Widget {
     make('Yes', 'y', () => void this.answer('yes')).classList.add('codeact-mod-primary');
     make('No', 'n', () => void this.answer('no'));
     const { always } = this.question;
-    if (always !== null && always !== false) {
+    if (always) {
       const made = make('Always', 'a', () => void this.answer('always'));
       if (typeof always === 'string') {
         made.title = `Always: ${always}`;
       }
     }
-    if (this.editor !== null) {
+    if (this.isEditable) {
       make('Edit', 'e', () => {
         this.edit();
       });
@@ -92,7 +94,15 @@ export class QuestionPanel extends Widget {
     return actions;
   }
 
+  private get isEditable(): boolean {
+    return Boolean(this.question.text) && this.services !== null;
+  }
+
+  /** Where a diff is shown, what it leads to is edited. */
   private edit(): void {
+    if (this.editor === null) {
+      this.body.replaceChildren(this.makeEditor(this.question.text ?? ''));
+    }
     this.editor?.setOption('readOnly', false);
     this.editor?.focus();
     this.addClass('codeact-mod-editing');
@@ -130,7 +140,7 @@ export class QuestionPanel extends Widget {
       void this.answer('no');
     } else if (event.key === 'a' && this.question.always) {
       void this.answer('always');
-    } else if (event.key === 'e' && this.editor !== null) {
+    } else if (event.key === 'e' && this.isEditable) {
       this.edit();
     } else {
       return;
@@ -142,6 +152,7 @@ export class QuestionPanel extends Widget {
   private editor: CodeEditor.IEditor | null = null;
   private model: Editors.Model | null = null;
   private answered = false;
+  private readonly body = element('div', '');
   private readonly reason = element('input', 'codeact-Question-reason');
   private readonly fault = element('span', 'codeact-Question-fault');
 }

@@ -70,7 +70,11 @@ export class Run {
 
   /** Take what the kernel tells; what was told before is passed over, and after a gap all of it is asked for. */
   receive(n: number, ops: Op[]): void {
-    if (this.asking || n < this.next) {
+    if (this.asking) {
+      this.meanwhile.push([n, ops]);
+      return;
+    }
+    if (n < this.next) {
       return;
     }
     if (n > this.next) {
@@ -98,8 +102,10 @@ export class Run {
       }
     } catch (error) {
       this.set(sentence(error));
-    } finally {
-      this.asking = false;
+    }
+    this.asking = false;
+    for (const [n, ops] of this.meanwhile.splice(0)) {
+      this.receive(n, ops);
     }
   }
 
@@ -265,6 +271,7 @@ export class Run {
   private done = -1;
   private had = -1;
   private asking = false;
+  private readonly meanwhile: [number, Op[]][] = [];
   private failed = false;
   private mended = -MENDING;
   private confirmed = 0;

@@ -197,7 +197,7 @@ function noteOf(cell: Cell, mark: Mark, live: boolean, inside: number): string {
     parts.push(timeOf(cell, mark.state));
   }
   if (mark.note !== undefined && mark.ran_in === undefined) {
-    parts.push(mark.note);
+    parts.push(mark.note.split('\n', 1)[0] ?? '');
   }
   if (mark.kind === 'agent') {
     parts.push(`${inside} cell${inside === 1 ? '' : 's'}`);
