@@ -48,7 +48,6 @@ class Run:
 
     Args:
         task: What it is about.
-        live: Whether the page is told of it; the display is there in any case.
     """
 
     def __init__(self, task: str = "Find the outliers") -> None:
@@ -81,9 +80,9 @@ class Run:
 
     def cell_op(self, source: str = "", kind: str = "code", under: str | None = None, **fields: Any) -> str:
         """A cell; returns its id."""
-        self.cells += 1
         name = f"ck-{self.key}-{self.cells}"
         block = f"b{self.cells}" if kind == "code" else None
+        self.cells += 1
         op = {"op": "cell", "id": name, "kind": kind, "depth": int(under is not None), "source": source}
         self.tell({**op, "block": block, "under": under, **fields})
         return name
