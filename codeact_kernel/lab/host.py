@@ -37,7 +37,7 @@ class Host:
         self._writer: asyncio.StreamWriter | None = None
         self._pages = False
         """Whether some page shows what goes on."""
-        self._tasks = set[asyncio.Task[None]]()
+        self._lives: dict[Session, asyncio.Task[None]] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve until the other side closes.
@@ -59,7 +59,7 @@ class Host:
             self._writer = None
             for session in self._sessions:
                 session.close()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*self._lives.values(), return_exceptions=True)
 
     async def _answer(self, asked: dict[str, Any]) -> None:
         answer: dict[str, Any] = {"re": asked.get("number")}
@@ -89,20 +89,25 @@ class Host:
             tuple(asked.get("names") or ()),
             asked.get("cell"),
             bool(asked.get("terminal")),
-            bool(asked.get("returns")),
+            bool(asked.get("rerun")),
         )
         current = self._current
         if current is None or asked.get("new"):
             if current is not None and not current.is_working:
                 current.close()
             session = Session(wanted, self._workspace, self._folder, self._tell, lambda: self._pages)
-            key = session.begin(wanted)
             self._sessions = [*(other for other in self._sessions if not other.ended), session]
-            task = asyncio.get_running_loop().create_task(session.live())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
         else:
-            session, key = current, current.begin(wanted)
+            session = current
+            session.check(wanted)
+        if (known := session.known(wanted)) is not None:
+            return {"known": known}
+        began, key = session.has_begun, session.begin(wanted)
+        if not began:
+            ending = [task for other, task in self._lives.items() if other.is_closing]
+            task = asyncio.get_running_loop().create_task(session.live(ending))
+            self._lives[session] = task
+            task.add_done_callback(lambda _: self._lives.pop(session))
         return session.runs[key].about
 
     async def _do_steer(self, asked: dict[str, Any]) -> None:
@@ -149,7 +154,10 @@ class Host:
 
     @property
     def _current(self) -> Session | None:
-        return next((session for session in reversed(self._sessions) if not session.ended), None)
+        return next(
+            (session for session in reversed(self._sessions) if not session.is_closing and not session.ended),
+            None,
+        )
 
     def _session(self, run: str | None) -> Session:
         """The session of a run; None is the latest one.

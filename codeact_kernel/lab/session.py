@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,8 @@ from codeact_kernel.errors import CodeactError, ConfigError
 from codeact_kernel.events import Event
 from codeact_kernel.lab.asking import Asking
 from codeact_kernel.lab.cells import Cells
+from codeact_kernel.lab.page import bundle
+from codeact_kernel.lab.results import Results, key_of
 from codeact_kernel.lab.sent import Sent
 from codeact_kernel.lab.showing import Showing
 from codeact_kernel.lab.telling import Teller
@@ -30,6 +32,8 @@ from codeact_kernel.tools import load_tools
 Tell = Callable[[dict[str, Any]], None]
 LIMITS = ("max_turns", "max_time", "max_tokens", "max_cost")
 """What holds for one run; all else holds for the agent."""
+ENDING = 10.0
+"""Seconds that another agent's end is waited for."""
 RUNS = 20
 """Runs whose cells are kept for a page that comes later."""
 
@@ -51,8 +55,16 @@ class Wanted:
     """The id of the notebook's cell."""
     terminal: bool = False
     """Whether text is told, and no output is updated."""
-    returns: bool = False
-    """Whether an object is waited for, besides the answer."""
+    rerun: bool = False
+    """Whether it is done though a run has answered the same before."""
+
+    def key(self, before: str) -> str:
+        """What tells it from another task.
+
+        Args:
+            before: The key of the task before it in the same conversation.
+        """
+        return key_of(before, self.task, self.beside, self.options, parcel=self.parcel)
 
 
 class Session:
@@ -64,6 +76,7 @@ class Session:
         folder: Where what blocks hand back is put.
         tell: Tells the magic something.
         page: Whether some page shows what goes on.
+        results: What runs have come to before.
         wall: The time in seconds since the epoch.
     """
 
@@ -74,12 +87,16 @@ class Session:
         folder: Path,
         tell: Tell,
         page: Callable[[], bool] = lambda: False,
+        results: Results | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.options = {key: value for key, value in wanted.options.items() if key not in LIMITS}
         self.runs: dict[str, Showing] = {}
+        self._keys: dict[str, str] = {}
+        """The key of each run's task."""
         self.agent: Agent | None = None
         self.ended = False
+        self.is_closing = False
         self.sent = Sent()
         self.asking = Asking(lambda: None if self._showing is None else self._showing.cells)
         self._workspace = workspace
@@ -93,6 +110,13 @@ class Session:
         self._notes: list[str] = []
         """What it shall hear once it has started."""
         self._settings = self._read_settings()
+        self._results = Results() if results is None else results
+        self._key = ""
+        """Of the latest task."""
+        self._past: str | None = None
+        """The record of the last run that was known: from there it goes on."""
+        self.has_begun = False
+        """Whether there is something to do."""
 
     @property
     def is_working(self) -> bool:
@@ -103,6 +127,19 @@ class Session:
     def showing(self) -> Showing | None:
         """What is shown of the latest run."""
         return next(reversed(self.runs.values()), None)
+
+    def known(self, wanted: Wanted) -> dict[str, Any] | None:
+        """What a run has come to that has answered the same, at the same place in a conversation; None for nothing.
+
+        Args:
+            wanted: The task.
+        """
+        if wanted.rerun or self.has_begun:
+            return None
+        found = self._results.find(wanted.key(self._key), self._folder)
+        if found is not None:
+            self._key, self._past = wanted.key(self._key), found["record"]
+        return found
 
     def begin(self, wanted: Wanted) -> str:
         """Begin a run.
@@ -124,6 +161,8 @@ class Session:
         while len(self.runs) > RUNS:
             del self.runs[next(iter(self.runs))]
         self._tasks.put_nowait((self.runs[key], wanted))
+        self._key, self.has_begun = wanted.key(self._key), True
+        self._keys[key] = self._key
         return key
 
     def check(self, wanted: Wanted) -> None:
@@ -161,6 +200,7 @@ class Session:
     def close(self) -> None:
         """End the agent, with the run that goes on or waits for its start."""
         self.stop()
+        self.is_closing = True
         waiting = []
         while not self._tasks.empty():
             waiting.append(self._tasks.get_nowait())
@@ -169,8 +209,14 @@ class Session:
             self._ended(showing, "cancelled", "", None)
         self._tasks.put_nowait(None)
 
-    async def live(self) -> None:
-        """Live: start the agent and do its tasks, one after the other, until `close`. Does not raise."""
+    async def live(self, others: Collection[asyncio.Task[None]] = ()) -> None:
+        """Live: start the agent and do its tasks, one after the other, until `close`. Does not raise.
+
+        Args:
+            others: Lives that are ending; one of them may still hold the record that this one goes on with.
+        """
+        if self._past is not None and others:
+            await asyncio.wait(others, timeout=ENDING)
         try:
             async with self._make() as self.agent:
                 while (task := await self._tasks.get()) is not None:
@@ -226,11 +272,14 @@ class Session:
             cell.block for cell in showing.cells.all if cell.block is not None and cell.started is not None
         ]
         at = ran[-1] if ran else None
-        about = {"stop": stop, "message": message, "answer": run and run.answer, "record": record, "at": at}
+        about: dict[str, Any] = {"stop": stop, "message": message, "answer": run and run.answer}
+        about |= {"record": record, "at": at}
         objects = bool(self.options.get("returns_objects"))
-        self._tell(
-            {"tell": "ended", "run": showing.cells.run, "file": self._returned, "objects": objects, **about}
-        )
+        about |= {"run": showing.cells.run, "file": self._returned, "objects": objects}
+        if stop == "answered" and record is not None:
+            data = bundle(showing.cells, whole=True)
+            self._results.keep(self._keys[showing.cells.run], {**about, "ended": self._wall(), "data": data})
+        self._tell({"tell": "ended", **about})
 
     def _say_failed(self, showing: Showing, error: CodeactError) -> None:
         showing.cells.put(state="failed", text=error.message, ended=self._wall(), blocks=[])
@@ -257,16 +306,11 @@ class Session:
                 source, self._workspace, (*self._settings.env, *env), self._settings.search
             )
         ]
-        return Agent(
-            **options,
-            tools=tools,
-            workspace=self._workspace,
-            settings=self._settings,
-            returns=self._take,
-            observers=[self],
-            approver=self.asking,
-            hooks=[self.sent],
-        )
+        options |= {"tools": tools, "settings": self._settings, "returns": self._take, "observers": [self]}
+        options |= {"approver": self.asking, "hooks": [self.sent]}
+        if self._past is not None:
+            return Agent.resume(Path(self._past).parent, **options)
+        return Agent(**options, workspace=self._workspace)
 
     async def wait(self) -> None:
         """Wait until no block of a stopped run is left."""

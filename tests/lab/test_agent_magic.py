@@ -211,6 +211,26 @@ def test_help_tells_all_options(notebook):
     assert "--max-turns" in reply["data"]["text/plain"]
 
 
+def test_what_was_answered_before_is_shown_again_free_and_gone_on_with(notebook):
+    notebook.run("rows = pd.DataFrame({'x': [1, 5]})\ndf = rows")
+    first = notebook.run("%%agent --new --rerun -n df -o out\noutliers, please")
+    asked = len(notebook.endpoint.requests)
+    notebook.run("out = None")
+    again = notebook.run("%%agent --new -n df -o out\noutliers, please")
+    assert len(notebook.endpoint.requests) == asked
+    assert "Two of **them**." in again.text
+    assert "; --rerun asks again.]" in again.text
+    assert again.shown.keys() == first.shown.keys()
+    assert notebook.run("print(list(out.x))").text == "[5]\n"
+    assert "I go on." in notebook.run("%agent go on").text
+    assert any(
+        "outliers, please" in str(m["content"]) for m in notebook.endpoint.requests[-1].body["messages"]
+    )
+    notebook.run("df = rows.assign(x=[7, 8])")
+    notebook.run("%%agent --new -n df -o out\noutliers, please")
+    assert notebook.run("print(list(out.x))").text == "[7, 8]\n"
+
+
 def test_no_host_and_no_agents_kernel_outlive_the_notebook(notebook):
     notebook.run("%agent --background --new sleep")
     kernel = psutil.Process(notebook.manager.provisioner.pid)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import re
+import time
 from typing import Any
 
 from IPython.core.magic import no_var_expand
@@ -77,7 +78,9 @@ class AgentMagics:
         if not task.strip():
             raise AgentError("%agent: there is no task. `%agent?` tells how.")
         running = self._begin(said, task)
-        if said.background:
+        if not isinstance(running, Running):
+            self._bind(running, said.output)
+        elif said.background:
             running.leave(lambda end: self._bind(end, said.output))
         else:
             self._finish(running, said.output)
@@ -105,7 +108,8 @@ class AgentMagics:
 
     # -- a run --------------------------------------------------------------------------------------------
 
-    def _begin(self, said: Any, task: str) -> Running:
+    def _begin(self, said: Any, task: str) -> Running | dict[str, Any]:
+        """Begin a run; gives it, or the end of one that has answered the same before."""
         shell = self._shell
         rows = rows_of(said.describe)
         values = chosen(said.names, shell.user_ns)
@@ -122,8 +126,10 @@ class AgentMagics:
             names=list(values),
             cell=cell,
             terminal=not self.is_kernel,
-            returns=bool(said.output),
+            rerun=said.rerun,
         )
+        if "known" in about:
+            return self._show_known(about["known"])
         about = {key: about[key] for key in ("run", "cell", "task", "live")}
         running = self._runs[about["run"]] = Running(shell, link, about, terminal=not self.is_kernel)
         running.begin()
@@ -135,6 +141,20 @@ class AgentMagics:
         for message in self._early.pop(about["run"], ()):
             running.take(message)
         return running
+
+    def _show_known(self, end: dict[str, Any]) -> dict[str, Any]:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(end["ended"]))
+        note = f"As answered on {when}; --rerun asks again."
+        text, page = (
+            f"{end['data']['text/plain']}\n[{note}]",
+            f"{end['data']['text/html']}<p><i>{note}</i></p>",
+        )
+        if self.is_kernel:
+            shown = end["data"] | {"text/plain": text, "text/html": page}
+            self._shell.display_pub.publish(shown, {}, transient={"display_id": end["run"]})
+        else:
+            print(text)
+        return end
 
     def _finish(self, running: Running, output: str | None) -> None:
         """Wait for a run's end, and bind what it gives."""

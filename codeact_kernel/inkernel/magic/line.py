@@ -38,6 +38,7 @@ _OPTIONS: dict[str, list[_Option]] = {
          "sizes, columns), or sample:N (N rows, too)"), {"metavar": "MODE", "default": "schema"}),
         ("--trust-objects", "let any objects come back, whose unpickling runs code of the agent's; else data", _FLAG),
         ("--new", "begin with a new agent", _FLAG),
+        ("--rerun", "run it though the same was answered before, which else is shown again, free", _FLAG),
         ("--background", "do not wait: the next cells can run meanwhile; -o binds its name when it has ended", _FLAG),
     ],
     "the agent": [
