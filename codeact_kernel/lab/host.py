@@ -18,6 +18,7 @@ from codeact_kernel._version import __version__
 from codeact_kernel.errors import CodeactError, ConfigError
 from codeact_kernel.inkernel import wire
 from codeact_kernel.lab.page import bundle
+from codeact_kernel.lab.replay import Replay
 from codeact_kernel.lab.session import Session, Wanted
 from codeact_kernel.lab.showing import Showing
 
@@ -37,7 +38,9 @@ class Host:
         self._writer: asyncio.StreamWriter | None = None
         self._pages = False
         """Whether some page shows what goes on."""
-        self._lives: dict[Session, asyncio.Task[None]] = {}
+        self._lives: dict[Session | Replay, asyncio.Task[None]] = {}
+        self._replays: dict[str, Replay] = {}
+        """By the key under which a recorded run is shown."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve until the other side closes.
@@ -59,6 +62,8 @@ class Host:
             self._writer = None
             for session in self._sessions:
                 session.close()
+            for replay in self._replays.values():
+                replay.stop()
             await asyncio.gather(*self._lives.values(), return_exceptions=True)
 
     async def _answer(self, asked: dict[str, Any]) -> None:
@@ -104,19 +109,38 @@ class Host:
             return {"known": known}
         began, key = session.has_begun, session.begin(wanted)
         if not began:
-            ending = [task for other, task in self._lives.items() if other.is_closing]
+            ending = [
+                task for other, task in self._lives.items() if isinstance(other, Session) and other.is_closing
+            ]
             task = asyncio.get_running_loop().create_task(session.live(ending))
             self._lives[session] = task
             task.add_done_callback(lambda _: self._lives.pop(session))
         return session.runs[key].about
 
+    async def _do_replay(self, asked: dict[str, Any]) -> dict[str, Any]:
+        replay = Replay(Path(str(asked["file"])), float(asked.get("speed", 1.0)), bool(asked.get("step")))
+        showing = replay.show(self._tell, lambda: self._pages, asked.get("cell"), bool(asked.get("terminal")))
+        self._replays[showing.cells.run] = replay
+        self._lives[replay] = task = asyncio.get_running_loop().create_task(replay.live())
+        task.add_done_callback(lambda _: self._lives.pop(replay))
+        return showing.about
+
+    async def _do_next(self, asked: dict[str, Any]) -> None:
+        self._replays[str(asked["run"])].go_on()
+
     async def _do_steer(self, asked: dict[str, Any]) -> None:
         self._working(asked.get("run")).steer(str(asked["text"]))
 
     async def _do_stop(self, asked: dict[str, Any]) -> None:
+        if (replay := self._replays.get(asked.get("run") or "")) is not None:
+            replay.stop()
+            return
         self._working(asked.get("run")).stop()
 
     async def _do_end(self, asked: dict[str, Any]) -> None:
+        if (replay := self._replays.get(asked.get("run") or "")) is not None:
+            replay.stop()
+            return
         session = self._session(asked.get("run"))
         session.close()
         if session.agent is not None:
@@ -181,6 +205,8 @@ class Host:
         return session
 
     def _showing(self, run: str | None) -> Showing:
+        if (replay := self._replays.get(run or "")) is not None and replay.showing is not None:
+            return replay.showing
         session = self._session(run)
         showing = session.showing if run is None else session.runs[run]
         if showing is None:

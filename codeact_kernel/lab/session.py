@@ -58,13 +58,14 @@ class Wanted:
     rerun: bool = False
     """Whether it is done though a run has answered the same before."""
 
-    def key(self, before: str) -> str:
+    def key(self, workspace: Path, before: str) -> str:
         """What tells it from another task.
 
         Args:
+            workspace: The folder in which blocks run.
             before: The key of the task before it in the same conversation.
         """
-        return key_of(before, self.task, self.beside, self.options, parcel=self.parcel)
+        return key_of(before, str(workspace), self.task, self.beside, self.options, parcel=self.parcel)
 
 
 class Session:
@@ -136,9 +137,9 @@ class Session:
         """
         if wanted.rerun or self.has_begun:
             return None
-        found = self._results.find(wanted.key(self._key), self._folder)
+        found = self._results.find(wanted.key(self._workspace, self._key), self._folder)
         if found is not None:
-            self._key, self._past = wanted.key(self._key), found["record"]
+            self._key, self._past = wanted.key(self._workspace, self._key), found["record"]
         return found
 
     def begin(self, wanted: Wanted) -> str:
@@ -161,7 +162,7 @@ class Session:
         while len(self.runs) > RUNS:
             del self.runs[next(iter(self.runs))]
         self._tasks.put_nowait((self.runs[key], wanted))
-        self._key, self.has_begun = wanted.key(self._key), True
+        self._key, self.has_begun = wanted.key(self._workspace, self._key), True
         self._keys[key] = self._key
         return key
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 
 import psutil
 import pytest
@@ -53,9 +52,7 @@ def endpoint():
         yield served
 
 
-@pytest.fixture(scope="module", params=["python3", "codeact"])
-def notebook(request, endpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("nb")
+def opened(kernel, endpoint, folder):
     env = {
         **os.environ,
         "CODEACT_MODEL": "scripted",
@@ -63,19 +60,24 @@ def notebook(request, endpoint, tmp_path_factory):
         "LLM_API_KEY": "sk-the-secret-key",
         "CODEACT_DATA_DIR": str(folder / "data"),
     }
-    book = Notebook(request.param, folder, env)
+    book = Notebook(kernel, folder, env)
     book.folder, book.endpoint = folder, endpoint
-    if request.param == "python3":
-        assert book.run("%load_ext codeact_kernel").status == "ok"
+    assert book.run("%load_ext codeact_kernel\nimport pandas as pd").status == "ok"
+    return book
+
+
+@pytest.fixture(scope="module", params=["python3", "codeact"])
+def book(request, endpoint, tmp_path_factory):
+    book = opened(request.param, endpoint, tmp_path_factory.mktemp("nb"))
     yield book
     book.close()
 
 
-def hosts(notebook):
-    """The processes that serve a notebook's magic."""
-    kernel = psutil.Process(notebook.manager.provisioner.pid)
-    alive = [p for p in kernel.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
-    return [p for p in alive if "codeact_kernel.lab" in " ".join(p.cmdline())]
+@pytest.fixture
+def notebook(book):
+    """A notebook that has a table, whatever other tests have done in it."""
+    assert book.run("df = pd.DataFrame({'x': [1, 2, 3, 4], 'name': ['secret'] * 4})").status == "ok"
+    return book
 
 
 def gone(processes):
@@ -84,8 +86,7 @@ def gone(processes):
 
 
 def test_a_task_on_a_copy_of_a_variable_gives_its_object_back(notebook):
-    notebook.run("import pandas as pd\ndf = pd.DataFrame({'x': [1, 2, 3, 4], 'name': ['secret'] * 4})")
-    cell = notebook.run("%%agent -n df -o out\nFind the {outliers}, don't lie")
+    cell = notebook.run("%%agent --new --rerun -n df -o out\nFind the {outliers}, don't lie")
     assert cell.status == "ok", cell.text
     (shown,) = cell.shown.values()
     assert re.search(
@@ -103,6 +104,7 @@ def test_a_task_on_a_copy_of_a_variable_gives_its_object_back(notebook):
 
 
 def test_the_same_agent_goes_on_and_a_question_is_no_wish_for_help(notebook):
+    notebook.run("%agent --new --rerun -n df outliers")
     cell = notebook.run("%agent -o said can you go on?")
     assert "I go on." in cell.text
     assert notebook.run("print(said)").text == "I go on.\n"
@@ -116,7 +118,7 @@ def test_fix_sends_the_error_and_the_cells_behind_it_and_nothing_else(notebook):
     notebook.run("unused = 'marked-1'\nprint('marked-2')")
     notebook.run("name = 'marked-3' + str(4)\ndef greet():\n    return 'Hello ' + nmae")
     assert notebook.run("greet()").status == "error"
-    cell = notebook.run("%agent --new fix")
+    cell = notebook.run("%agent --new --rerun fix")
     assert "with one `m`" in cell.text
     sent = notebook.run("%agent --sent").text
     assert sent.startswith("Request 1 of 1, 2 messages:\n--- system\n")
@@ -132,18 +134,18 @@ def test_fix_sends_the_error_and_the_cells_behind_it_and_nothing_else(notebook):
 
 def test_no_value_leaves_before_a_block_prints_it(notebook):
     notebook.run("marked = 'marked-4'\nrows = pd.DataFrame({'a': ['marked-5']})\nprint(marked, rows)")
-    notebook.run("%agent --new -n rows go on with marked and rows")
+    notebook.run("%agent --new --rerun -n rows go on with marked and rows")
     sent = notebook.run("%agent --sent").text
     assert "- marked: str, 8 characters" in sent
     assert "- rows: pandas.DataFrame, 1x1, columns a (" in sent
     assert "marked-4" not in sent
     assert "marked-5" not in sent
-    notebook.run("%agent --new --describe none go on with marked and rows")
+    notebook.run("%agent --new --rerun --describe none go on with marked and rows")
     assert "DataFrame" not in notebook.run("%agent --sent").text.partition("--- user")[2]
 
 
 def test_stop_ends_the_block_and_the_agent_can_go_on(notebook):
-    cell = notebook.run("%agent sleep now", seen="it sleeps", then=notebook.interrupt)
+    cell = notebook.run("%agent --new --rerun sleep now", seen="it sleeps", then=notebook.interrupt)
     assert cell.problem == "The agent was stopped in block long, and `%agent` goes on with it."
     assert cell.seconds < 30
     assert "KeyboardInterrupt" in cell.text
@@ -152,7 +154,7 @@ def test_stop_ends_the_block_and_the_agent_can_go_on(notebook):
 
 
 def test_in_the_background_other_cells_run_and_the_output_is_updated(notebook):
-    cell = notebook.run("%agent --background slowly please")
+    cell = notebook.run("%agent --new --rerun --background slowly please")
     assert notebook.run("print('free')").text == "free\n"
     assert "the agent is at work" in notebook.run("%agent go on").text
     notebook.until("Done behind.")
@@ -160,11 +162,12 @@ def test_in_the_background_other_cells_run_and_the_output_is_updated(notebook):
 
 
 def test_a_note_reaches_the_agent_while_its_cell_waits(notebook):
+    notebook.run("%agent --new go on")
     assert notebook.run("%agent --steer 'too early'").problem == "the agent is not at work"
 
 
 def test_what_needs_approval_is_asked_below_the_cell(notebook):
-    cell = notebook.run("%agent --new --approve ask write it", answers=["not there"])
+    cell = notebook.run("%agent --new --rerun --approve ask write it", answers=["not there"])
     assert cell.prompts == ["[y]es, [a]lways, or why not: "]
     assert "open('written.txt', 'w')" in cell.text
     assert "not there" in str(notebook.endpoint.requests[-1].body["messages"][-1])
@@ -174,6 +177,7 @@ def test_what_needs_approval_is_asked_below_the_cell(notebook):
 
 
 def test_an_agent_is_not_changed_behind_its_back(notebook):
+    notebook.run("%agent --new go on")
     assert (
         "has begun without --model other, and goes on as it is: add --new"
         in notebook.run("%agent -m other x").problem
@@ -181,7 +185,7 @@ def test_an_agent_is_not_changed_behind_its_back(notebook):
 
 
 def test_the_agents_kernel_does_not_have_the_key(notebook):
-    cell = notebook.run("%agent --new what is the key")
+    cell = notebook.run("%agent --new --rerun what is the key")
     assert ">>> import os" in cell.text
     assert "\nNone\n" in cell.text
     assert "sk-the-secret-key" not in cell.text
@@ -199,6 +203,7 @@ def test_the_agents_kernel_does_not_have_the_key(notebook):
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(notebook, line, why):
+    notebook.run("%agent --new go on")
     cell = notebook.run(line)
     assert (cell.status, why in cell.problem, "Traceback" in cell.problem) == ("error", True, False), (
         cell.problem
@@ -231,17 +236,35 @@ def test_what_was_answered_before_is_shown_again_free_and_gone_on_with(notebook)
     assert notebook.run("print(list(out.x))").text == "[7, 8]\n"
 
 
-def test_no_host_and_no_agents_kernel_outlive_the_notebook(notebook):
-    notebook.run("%agent --background --new sleep")
-    kernel = psutil.Process(notebook.manager.provisioner.pid)
-    began = time.monotonic()
-    while len(kernel.children(recursive=True)) < 2:
-        assert time.monotonic() - began < 30
-        time.sleep(0.01)
-    family = kernel.children(recursive=True)
-    assert hosts(notebook)
-    os.kill(kernel.pid, 9)
-    assert gone(family)
+def test_a_record_is_shown_again_and_nothing_runs(notebook):
+    notebook.run("%agent --new --rerun -n df outliers")
+    asked = len(notebook.endpoint.requests)
+    record = next((notebook.folder / ".codeact" / "runs").glob("*outliers*"))
+    cell = notebook.run(f"%agent --replay {record} --speed 0")
+    assert "Let me look." in cell.text
+    assert ">>> print(df.x.sum())" in cell.text
+    assert "Two of **them**." in cell.text
+    assert "a replay: nothing ran" in cell.text
+    assert len(notebook.endpoint.requests) == asked
+    assert "there is no record" in notebook.run("%agent --replay nope").problem
+    stepped = notebook.run(f"%agent --replay {record} --step", answers=[""] * 5)
+    assert stepped.prompts[:2] == ["— Enter shows the next turn —"] * 2
+    slow = notebook.run(f"%agent --replay {record} --speed 0.0001", seen="Let me", then=notebook.interrupt)
+    assert "was stopped" in slow.problem
+
+
+def test_no_host_and_no_agents_kernel_outlive_the_notebook(endpoint, tmp_path):
+    notebook = opened("codeact", endpoint, tmp_path)
+    try:
+        notebook.run("%agent --background sleep")
+        notebook.until("it sleeps")
+        kernel = psutil.Process(notebook.manager.provisioner.pid)
+        family = kernel.children(recursive=True)
+        assert len(family) >= 2
+        os.kill(kernel.pid, 9)
+        assert gone(family)
+    finally:
+        notebook.close()
 
 
 def test_a_terminal_shows_text(endpoint, tmp_path):

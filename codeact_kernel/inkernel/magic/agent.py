@@ -6,6 +6,7 @@ Comes in: lines and cells. Goes out: runs of the notebook's agent, begun, watche
 from __future__ import annotations
 
 import atexit
+import os
 import re
 import time
 from typing import Any
@@ -75,6 +76,9 @@ class AgentMagics:
         task = rest if cell is None else "\n".join(filter(None, [rest, cell.removesuffix("\n")]))
         if self._aside(said):
             return
+        if said.replay is not None:
+            self._finish(self._begin_replay(said), None)
+            return
         if not task.strip():
             raise AgentError("%agent: there is no task. `%agent?` tells how.")
         running = self._begin(said, task)
@@ -130,6 +134,18 @@ class AgentMagics:
         )
         if "known" in about:
             return self._show_known(about["known"])
+        return self._running(link, about, header)
+
+    def _begin_replay(self, said: Any) -> Running:
+        """Begin to show a recorded run again."""
+        link = self._ensure_link()
+        header, cell = self._asked_by()
+        how = {"cell": cell, "terminal": not self.is_kernel}
+        about = link.ask("replay", file=os.path.abspath(said.replay), speed=said.speed, step=said.step, **how)  # noqa: PTH100
+        return self._running(link, about, header)
+
+    def _running(self, link: Link, about: dict[str, Any], header: str) -> Running:
+        cell, shell = about["cell"], self._shell
         about = {key: about[key] for key in ("run", "cell", "task", "live")}
         running = self._runs[about["run"]] = Running(shell, link, about, terminal=not self.is_kernel)
         running.begin()

@@ -134,6 +134,9 @@ class Running:
         match message["tell"]:
             case "display":
                 self._publish(message["data"], update=True)
+            case "step":
+                input("— Enter shows the next turn —")
+                self._link.ask("next", run=self.key)
             case "text":
                 print(message["text"], flush=True)
             case "ended":
