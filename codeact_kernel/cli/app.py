@@ -19,6 +19,7 @@ from codeact_kernel.cli.audit import audit
 from codeact_kernel.cli.chat import chat
 from codeact_kernel.cli.demo import demo
 from codeact_kernel.cli.diff import diff
+from codeact_kernel.cli.doctor import doctor
 from codeact_kernel.cli.export import export
 from codeact_kernel.cli.helping import example, print_help
 from codeact_kernel.cli.install import install
@@ -74,6 +75,7 @@ app.command(
         "codeact export .codeact/runs/* --format messages --where passed --output train.jsonl",
     )
 )(export)
+app.command(epilog=example("codeact doctor", "codeact doctor --model local"))(doctor)
 app.command(epilog=example("codeact trust .codeact/runs/20261201-120000-plot-the-rows"))(trust)
 app.command(epilog=example("codeact stats", "codeact stats runs-of-last-week --output stats.html"))(stats)
 app.command(epilog=example("codeact watch", "codeact watch .codeact/runs/20261201-120000-count-rows --once"))(

@@ -17,6 +17,7 @@ from typing import Any
 from codeact_kernel._version import __version__
 from codeact_kernel.errors import CodeactError, ConfigError
 from codeact_kernel.inkernel import wire
+from codeact_kernel.lab.doctor import examine
 from codeact_kernel.lab.page import bundle
 from codeact_kernel.lab.replay import Replay
 from codeact_kernel.lab.session import Session, Wanted
@@ -166,6 +167,10 @@ class Host:
 
     async def _do_sent(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"text": self._session(asked.get("run")).sent.text(asked.get("request"))}
+
+    async def _do_doctor(self, asked: dict[str, Any]) -> dict[str, Any]:
+        model, base_url = asked.get("model"), asked.get("base_url")
+        return {"findings": [str(finding) async for finding in examine(self._workspace, model, base_url)]}
 
     async def _do_list(self, asked: dict[str, Any]) -> dict[str, Any]:
         showings = [showing for session in self._sessions for showing in session.runs.values()]

@@ -26,6 +26,9 @@ class Answers(Protocol):
     limits: bool
     models: Sequence[str] | None
 
+    def takes_key_of(self, request: Recorded) -> bool:
+        """Whether a request brings the key that it must bring."""
+
     def answer(self, request: Recorded) -> EndpointReply:
         """Settle the reply to a request."""
 
@@ -49,7 +52,9 @@ class Connection:
             EOFError: If the client leaves in the middle of a request.
         """
         while not self._reader.at_eof() and (request := await self._read()) is not None:
-            if request.path.endswith("/models"):
+            if request.path.endswith("/models") and not self._endpoint.takes_key_of(request):
+                await self._send(401, {"error": {"message": "Incorrect API key provided"}})
+            elif request.path.endswith("/models"):
                 names = self._endpoint.models or ["scripted"]
                 await self._send(200, {"object": "list", "data": [{"id": name} for name in names]})
             elif request.path.endswith("/chat/completions"):

@@ -168,8 +168,12 @@ class ScriptedEndpoint:
             return failing(400, f"the script has only {len(self.script)} replies")
         return EndpointReply(reply) if isinstance(reply, str) else reply
 
+    def takes_key_of(self, request: Recorded) -> bool:
+        """Whether a request brings the key that it must bring."""
+        return self.key is None or request.headers.get("authorization") == f"Bearer {self.key}"
+
     def _refusal(self, request: Recorded) -> EndpointReply | None:
-        if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
+        if not self.takes_key_of(request):
             return failing(401, "Incorrect API key provided", code="invalid_api_key")
         model = request.body.get("model")
         if self.models is not None and model not in self.models:

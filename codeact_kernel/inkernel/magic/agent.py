@@ -235,6 +235,8 @@ class AgentMagics:
             self._ask("end")
         elif said.yes or said.no is not None:
             self._ask("answer", answer="yes" if said.yes else "no", reason=said.no or "")
+        elif said.doctor:
+            self._examine(said)
         elif said.sent is not None:
             print(self._ask("sent", request=said.sent or None)["text"])
         elif said.show:
@@ -246,6 +248,17 @@ class AgentMagics:
         else:
             return False
         return True
+
+    def _examine(self, said: Any) -> None:
+        kernel = "a terminal" if not self.is_kernel else type(self._shell.kernel).__name__
+        print(
+            f"this kernel: codeact-kernel {__version__}, IPython {self._shell.__class__.__name__} in {kernel}"
+        )
+        if self.is_kernel:
+            has = "has our extension" if self.pages.there else "has not: outputs are shown as HTML"
+            print(f"this page: {has}")
+        link = self._ensure_link()
+        print("\n".join(link.ask("doctor", model=said.model, base_url=said.base_url)["findings"]))
 
     # -- the host -----------------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ _OPTIONS: dict[str, list[_Option]] = {
         ("--step", "wait for Enter before each turn", _FLAG),
         ("--sent", "what the model was sent: the newest request in full, or the Nth",
          {"metavar": "N", "nargs": "?", "const": 0, "type": int}),
+        ("--doctor", "look whether all is there that an agent needs", _FLAG),
         ("--show", "show the latest run here", _FLAG),
         ("--yes", "allow what waits for a decision", _FLAG),
         ("--no", "refuse it", {"metavar": "WHY", "nargs": "?", "const": ""}),
