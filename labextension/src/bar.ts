@@ -33,7 +33,9 @@ export const MENU: readonly (string | null)[] = [
   'codeact:keep',
   'codeact:run-again',
   null,
-  'codeact:remove'
+  'codeact:remove',
+  null,
+  'codeact:settings'
 ];
 
 export class RunBar extends Panel implements IRenderMime.IRenderer {
@@ -249,6 +251,10 @@ export class RunBar extends Panel implements IRenderMime.IRenderer {
         const panel = new QuestionPanel(question, decide, this.around.editors);
         this.panels.set(key, panel);
         this.addWidget(panel);
+        if (document.activeElement === this.stop) {
+          // Who has answered the one before by keyboard goes on so.
+          panel.node.focus();
+        }
         const asks = `The agent asks: ${question.title}`;
         this.say(asks);
         const go = (): void => {

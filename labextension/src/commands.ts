@@ -104,6 +104,13 @@ export function addCommands(
     },
     written
   );
+  commands.addCommand('codeact:settings', {
+    label: 'Settings of Agents…',
+    caption: 'Model, endpoint, limits',
+    execute: () => commands.execute('settingeditor:open', { query: 'CodeAct agents' }),
+    describedBy: { args: null }
+  });
+  palette?.addItem({ command: 'codeact:settings', category: CATEGORY });
   add('keep', 'Keep as My Cells', 'Copy the code that worked into ordinary cells, in order', keep, written);
   add('run-again', 'Run These Cells in My Kernel…', "Run the agent's code in the notebook's own kernel", again, written);
   add('remove', 'Remove the Cells of This Run', 'Delete them; undo brings them back', remove, written);

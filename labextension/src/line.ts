@@ -16,7 +16,7 @@ import { type Answer, HELLO, TARGET, type Told, VERSION } from './protocol';
 export type LineState = 'absent' | 'opening' | 'open' | 'lost' | 'other version';
 
 /** How long the kernel may take to say whether it has subshells, in milliseconds. */
-const PATIENCE = 10_000;
+const PATIENCE = 4000;
 
 /** The kernel has said no, or nothing. */
 export class Refused extends Error {}

@@ -1,7 +1,8 @@
 /**
  * A question of the agent's: what it wants to do, and why; answered by keyboard or mouse.
  *
- * Keys count only while the focus is in the question: somebody who types elsewhere allows nothing by chance.
+ * Keys count only while the focus is in the question, and not in its first moment: somebody who types elsewhere, or has
+ * just answered another one, allows nothing by chance.
  */
 import type { CodeEditor, IEditorServices } from '@jupyterlab/codeeditor';
 import { CodeEditor as Editors } from '@jupyterlab/codeeditor';
@@ -9,6 +10,9 @@ import { Widget } from '@lumino/widgets';
 
 import { button, element } from './elements';
 import type { Decision, Question } from './protocol';
+
+/** How long a question is new, in milliseconds: its keys do nothing yet. */
+const NEW = 600;
 
 /** Decides; throws if it is not taken. */
 export type Decide = (answer: Decision, reason: string, text: string | null) => Promise<void>;
@@ -21,6 +25,10 @@ export class QuestionPanel extends Widget {
   ) {
     super();
     this.addClass('codeact-Question');
+    this.addClass('codeact-mod-new');
+    setTimeout(() => {
+      this.removeClass('codeact-mod-new');
+    }, NEW);
     this.node.tabIndex = 0;
     this.node.setAttribute('role', 'group');
     const title = element('div', 'codeact-Question-title', question.title);
@@ -134,6 +142,8 @@ export class QuestionPanel extends Widget {
       void this.answer('no');
     } else if (writes || event.ctrlKey || event.metaKey || event.altKey || event.repeat) {
       return;
+    } else if (this.hasClass('codeact-mod-new')) {
+      // What was typed was not meant for it.
     } else if (event.key === 'y') {
       void this.answer('yes');
     } else if (event.key === 'n') {

@@ -88,7 +88,7 @@ class Server:
 def lab_server(root: Path) -> Iterator[Server]:
     """Run a server with nothing of the person who runs the tests."""
     places = {f"JUPYTER_{kind.upper()}_DIR": root / kind for kind in ("config", "data", "runtime")}
-    places |= {"IPYTHONDIR": root / "ipython", "HOME": root}
+    places |= {"IPYTHONDIR": root / "ipython", "HOME": root, "JUPYTER_PREFER_ENV_PATH": 0}
     folder = root / "notebooks"
     for place in (folder, root / "config" / "labconfig", root / "data" / "labextensions"):
         place.mkdir(parents=True)
