@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 import threading
 from collections import OrderedDict
@@ -20,6 +19,8 @@ from types import ModuleType
 from typing import Any
 
 from codeact_kernel.inkernel.request import Plotting, current
+
+INLINE_BACKEND = "matplotlib_inline.backend_inline"
 
 _drawing = threading.Lock()
 _shared = Plotting()
@@ -97,36 +98,45 @@ def _adopt_registry(module: Any) -> None:
     module.Gcf.figs = Figures()
 
 
+def _adopt_pyplot(_: Any) -> None:
+    """Set up the inline backend, if it is the chosen one, before anybody can draw.
+
+    Pyplot does so with the first figure, in many steps. What another block draws meanwhile finds a backend that makes
+    figures, while nothing shows them yet, or would show them as text.
+    """
+    # Not `import_module`: where two threads wait for each other's imports, that raises.
+    __import__(INLINE_BACKEND)
+
+
 def _adopt_backend(module: Any) -> None:
     module.show = Show(module.show)
 
 
-_ADOPTED: dict[str, Callable[[ModuleType], None]] = {
+_ADOPTED: dict[str, Callable[[Any], None]] = {
     "matplotlib._pylab_helpers": _adopt_registry,
-    "matplotlib_inline.backend_inline": _adopt_backend,
+    "matplotlib.pyplot": _adopt_pyplot,
+    INLINE_BACKEND: _adopt_backend,
 }
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Sees the imports that matter, and lets the others pass."""
-
-    def __init__(self) -> None:
-        self._awaited = dict(_ADOPTED)
+    """Sees each import that matters, since one that fails or is interrupted comes again, and lets the others pass."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        adopt = self._awaited.pop(fullname, None)
+        adopt = _ADOPTED.get(fullname)
         if adopt is None:
             return None
-        spec = importlib.util.find_spec(fullname)
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader, adopt)
         return spec
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, stock: Any, adopt: Callable[[ModuleType], None]) -> None:
+    def __init__(self, stock: Any, adopt: Callable[[Any], None]) -> None:
         self._stock = stock
         self._adopt = adopt
 
@@ -140,14 +150,18 @@ class _Loader(importlib.abc.Loader):
 
 
 def adopt_figures() -> None:
-    """From now on pyplot's figures are each block's own, once matplotlib is imported."""
+    """From now on pyplot's figures are each block's own, if matplotlib is imported or once it is."""
     sys.meta_path.insert(0, _Finder())
+    # One that was imported before there was a shell is not set up for it. Pyplot's adoption imports it anew.
+    sys.modules.pop(INLINE_BACKEND, None)
+    for name in [name for name in _ADOPTED if name in sys.modules]:
+        _ADOPTED[name](sys.modules[name])
 
 
 @contextmanager
 def drawing() -> Generator[None]:
     """Draw one block's figures at a time: matplotlib's renderers share caches between threads."""
-    if "matplotlib_inline.backend_inline" not in sys.modules:
+    if INLINE_BACKEND not in sys.modules:
         yield
         return
     with _drawing:

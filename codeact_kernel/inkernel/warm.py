@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from codeact_kernel.inkernel import walls, wire
+from codeact_kernel.inkernel.figures import INLINE_BACKEND
 from codeact_kernel.inkernel.forked import flush_c
 
 LAZY = (
@@ -52,6 +53,8 @@ def run(channel: int, life: int, options: list[str], preload: list[str]) -> None
         options: The command line of the kernels.
         preload: Modules to import besides.
     """
+    # As ipykernel does in a kernel: matplotlib reads it when it is imported.
+    os.environ.setdefault("MPLBACKEND", f"module://{INLINE_BACKEND}")
     environment = dict(os.environ)
     for descriptor in (channel, life):
         # No process that a block starts has them.

@@ -337,7 +337,7 @@ async def test_what_cannot_be_preloaded_is_left_out_and_said_and_the_rest_is_sha
     assert "is_not_there is not preloaded: ModuleNotFoundError" in caplog.text
 
 
-async def test_numpy_is_preloaded_and_computes_with_as_many_threads_as_elsewhere(
+async def test_numpy_is_preloaded_and_computes_with_as_many_threads_as_elsewhere_and_pyplot_shows_figures(
     settings, tmp_path, bench_of
 ):
     code = (
@@ -347,11 +347,14 @@ async def test_numpy_is_preloaded_and_computes_with_as_many_threads_as_elsewhere
     async with KernelSource(ready=0) as source:
         without = await source.take(settings)
         plain = (await bench_of(without).run(code)).text.split()
-        kernel = await source.take(KernelSettings(cwd=tmp_path, preload=("numpy", "pandas")))
+        preload = ("numpy", "pandas", "matplotlib.pyplot")
+        kernel = await source.take(KernelSettings(cwd=tmp_path, preload=preload))
         shared = (await bench_of(kernel).run(code)).text.split()
+        drawn = await bench_of(kernel).run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nNone")
         assert parent_of(kernel.pid) != parent_of(without.pid)
     assert (plain[0], shared[0]) == ("False", "True")
     assert plain[1:] == shared[1:]
+    assert ["image/png" in output.data for output in drawn.outputs] == [True]
 
 
 async def parents_of_two(settings):

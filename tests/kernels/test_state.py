@@ -100,6 +100,25 @@ async def test_the_first_import_of_pyplot_may_happen_in_two_blocks_at_once(bench
     assert len(pictures(first)) == len(pictures(second)) == 1
 
 
+async def test_a_block_may_draw_while_another_one_sets_up_the_backend_after_an_import_that_failed(bench):
+    await bench.run(
+        "import sys\nsys.modules['matplotlib_inline.config'] = None\n"
+        "try:\n    import matplotlib.pyplot as plt\n    plt.figure()\n"
+        "except ImportError:\n    del sys.modules['matplotlib_inline.config']"
+    )
+    # What IPython calls in the middle of it waits until the other block has drawn, if that can.
+    await bench.run(
+        "import threading\nfrom IPython.core import pylabtools\nhalfway, drawn = threading.Event(), threading.Event()\n"
+        "stock = pylabtools.flag_calls\n"
+        "def slowly(function):\n    halfway.set()\n    drawn.wait(0.5)\n    return stock(function)\n"
+        "pylabtools.flag_calls = slowly"
+    )
+    draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nprint(len(plt.get_fignums()))"
+    tasks = [bench.start(code)[1] for code in (draw, f"halfway.wait()\n{draw}\ndrawn.set()")]
+    for block in await asyncio.gather(*tasks):
+        assert (block.text, len(pictures(block))) == ("1\n", 1)
+
+
 async def test_show_and_the_object_interface_show_each_figure_once(bench):
     block = await bench.run(
         "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\nplt.show()"
