@@ -142,14 +142,16 @@ async def test_interrupts_at_random_instants_leave_every_block_with_one_end(benc
         "async": "import asyncio\nfor _ in range(3): await asyncio.sleep(0.002)",
     }[lane]
     ends = []
-    for number in range(60):
-        _, task = bench.start(code, id=f"i{number}", lane=None if lane == "async" else lane)
-        await asyncio.sleep(chance.random() * 0.012)
-        await bench.runner.interrupt(f"i{number}")
-        async with asyncio.timeout(10):
-            ends.append((await task).status)
+    # On a busy machine most come before the code begins or after its end, so until one has hit it.
+    async with asyncio.timeout(100):
+        while len(ends) < 60 or "error" not in ends:
+            name = f"i{len(ends)}"
+            _, task = bench.start(code, id=name, lane=None if lane == "async" else lane)
+            await asyncio.sleep(chance.random() * 0.012)
+            await bench.runner.interrupt(name)
+            async with asyncio.timeout(10):
+                ends.append((await task).status)
     assert set(ends) <= {"ok", "error", "cancelled"}
-    assert "error" in ends
     after = await bench.run("print('whole')", lane=None if lane == "async" else lane)
     assert (after.status, after.text) == ("ok", "whole\n")
 
