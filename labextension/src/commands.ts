@@ -23,20 +23,26 @@ interface At {
   run: Run | null;
 }
 
+/**
+ * @param hit - The cell of an agent on which the context menu was opened, if it was.
+ */
 export function addCommands(
   commands: CommandRegistry,
   tracker: INotebookTracker,
   runsOf: (panel: NotebookPanel) => NotebookRuns,
-  palette: ICommandPalette | null
+  palette: ICommandPalette | null,
+  hit: () => HTMLElement | undefined
 ): void {
-  /** The run that is named, or the one of the active cell, or the newest of the notebook. */
+  /** The run that is named, or of the cell under the context menu, or of the active one, or the newest of the notebook. */
   const at = (args: ReadonlyPartialJSONObject): At | null => {
     const panel = tracker.currentWidget;
     if (panel === null || panel.model === null) {
       return null;
     }
     const runs = runsOf(panel);
-    const named = args['run'] as string | undefined;
+    const under = args['here'] === true ? hit() : undefined;
+    const cell = under && panel.content.widgets.find(widget => widget.node === under);
+    const named = (args['run'] as string | undefined) ?? runAt(cell?.model, MIME) ?? undefined;
     const active = runAt(panel.content.activeCell?.model, MIME) ?? runs.live.at(-1)?.key;
     const key = named ?? active ?? newest(panel);
     return key === null ? null : { panel, cells: runs.cellsOf(key), run: runs.get(key) };
@@ -63,7 +69,12 @@ export function addCommands(
           await act(found, args);
         }
       },
-      describedBy: { args: { type: 'object', properties: { run: { type: 'string' }, block: { type: 'string' } } } }
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: { run: { type: 'string' }, block: { type: 'string' }, here: { type: 'boolean' } }
+        }
+      }
     });
     palette?.addItem({ command, category: CATEGORY });
   };

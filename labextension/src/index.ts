@@ -68,7 +68,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
         });
       }
     });
-    addCommands(app.commands, tracker, runsOf, palette);
+    addCommands(app.commands, tracker, runsOf, palette, () =>
+      app.contextMenuHitTest(node => node.classList.contains('codeact-Cell'))
+    );
   }
 };
 
