@@ -31,7 +31,7 @@ def test_the_wheel_has_it_where_jupyterlab_looks_and_the_sdist_has_what_it_is_ma
     shared = build["wheel"]["shared-data"]
     assert shared["labextension/built"] == "share/jupyter/labextensions/codeact-kernel"
     assert shared["labextension/install.json"] == "share/jupyter/labextensions/codeact-kernel/install.json"
-    assert "labextension" in build["sdist"]["include"]
+    assert "/labextension" in build["sdist"]["include"]
 
 
 def test_no_setting_of_the_page_is_a_key():

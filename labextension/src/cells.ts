@@ -95,6 +95,10 @@ export class Cells {
     const cell = this.agentCell;
     if (cell !== null) {
       const before = agentMarkOf(cell);
+      if (before !== null && before.agent !== this.run) {
+        // The cell was run again: what came of it before stays, below what comes now, and folded.
+        new Cells(this.model, before.agent, null, this.folding).fold(true);
+      }
       const known = before?.agent === this.run ? before.cells : 0;
       const told = [...this.told].map(numberOf).filter(Number.isFinite);
       const mark: AgentMark = { agent: this.run, cells: Math.max(known, ...told.map(number => number + 1)), complete };
