@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import threading
 import time
 from typing import Any
 
@@ -61,6 +62,9 @@ class AgentMagics:
         self._shell = shell
         self._link: Link | None = None
         self._runs: dict[str, Running] = {}
+        self._early: dict[str, list[dict[str, Any]]] = {}
+        """What the host has said of runs that their cells do not know yet."""
+        self._order = threading.Lock()
         self._parser = make_parser()
         self.is_kernel = hasattr(shell, "kernel")
         self._waits_for_page = True
@@ -147,15 +151,17 @@ class AgentMagics:
     def _running(self, link: Link, about: dict[str, Any], header: str) -> Running:
         cell, shell = about["cell"], self._shell
         about = {key: about[key] for key in ("run", "cell", "task", "live")}
-        running = self._runs[about["run"]] = Running(shell, link, about, terminal=not self.is_kernel)
+        running = Running(shell, link, about, terminal=not self.is_kernel)
         running.begin()
         if self.is_kernel:
             wait = _FIRST_PAGE if self._waits_for_page and cell is not None else 0.0
             self._waits_for_page = (
                 not self.pages.begun(about, header, wait) and self._waits_for_page and not wait
             )
-        for message in self._early.pop(about["run"], ()):
-            running.take(message)
+        with self._order:  # nothing is told before a page knows of the run, and nothing out of turn
+            self._runs[running.key] = running
+            for message in self._early.pop(running.key, ()):
+                self._pass_on(running, message)
         return running
 
     def _show_known(self, end: dict[str, Any]) -> dict[str, Any]:
@@ -265,7 +271,7 @@ class AgentMagics:
     def _ensure_link(self) -> Link:
         if self._link is None or not self._link.is_alive:
             self.close()
-            self._early: dict[str, list[dict[str, Any]]] = {}
+            self._early.clear()
             self._link = Link(self._told)
             if self.pages.there:
                 self._link.ask("pages", there=True)
@@ -282,13 +288,17 @@ class AgentMagics:
             for running in self._runs.values():
                 running.take(message)
             return
+        with self._order:
+            known = self._runs.get(message["run"])
+            if known is None:
+                self._early.setdefault(message["run"], []).append(message)
+            else:
+                self._pass_on(known, message)
+
+    def _pass_on(self, running: Running, message: dict[str, Any]) -> None:
         if message["tell"] == "cells":
             self.pages.cells(message["run"], message["n"], message["ops"])
-        known = self._runs.get(message["run"])
-        if known is None:
-            self._early.setdefault(message["run"], []).append(message)
-        else:
-            known.take(message)
+        running.take(message)
 
     def _asked_by(self) -> tuple[str, str | None]:
         """The session whose cell this is, and the cell's id where the page has told it."""
