@@ -34,6 +34,10 @@ for number in range({PRINTS}):
     print(f"stamp {{time.time():.4f}}", flush=True)
     time.sleep(0.2)
 </run_code>"""
+CONNECTED = """() => {
+    const session = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    return session?.kernel?.connectionStatus === 'connected';
+}"""
 WATCH = """() => {
     window.seen = {key: [], said: {}, stamps: {}};
     document.addEventListener('keydown', event => {
@@ -75,7 +79,7 @@ def first_words(notebook: Notebook, sent: dict[str, float]) -> list[list[float]]
 def outputs(notebook: Notebook) -> list[float]:
     """From a print of a block to its text on the screen."""
     notebook.page.evaluate(WATCH)
-    notebook.run(1)
+    notebook.run(notebook.panel.locator(".jp-Notebook .jp-Cell").count() - 1)
     done = f"Object.keys(window.seen.stamps).length >= {PRINTS}"
     notebook.page.wait_for_function(done, timeout=60_000)
     seen = notebook.page.evaluate("window.seen.stamps")
@@ -107,6 +111,7 @@ def main() -> None:
             page.goto(f"{server.url}lab/tree/lab.ipynb?token=secret&reset", timeout=60_000)
             notebook = Notebook(page, server, "lab.ipynb")
             page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for(timeout=60_000)
+            page.wait_for_function(CONNECTED, timeout=60_000)
             from_key, from_word = first_words(notebook, sent)
             show("from the key to the first character in a cell", from_key)
             show("from the model's first word to that character", from_word)

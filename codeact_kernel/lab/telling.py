@@ -76,7 +76,8 @@ class Teller:
                 self._prose = None
                 if self._depth == 0:
                     fill = event.context_tokens / event.window if event.window else None
-                    self._cells.put(context=fill, text="the model thinks")
+                    self._cells.put(context=fill)
+                    self._doing("the model thinks")
             case ReplyDelta():
                 self._read(self._reader.feed(event.text))
             case Appended(entry=Reply() as reply):
@@ -190,7 +191,7 @@ class Teller:
         match event:
             case BlockStarted():
                 cell.state, cell.started = "running", event.at
-                self._cells.put(text=f"{name} runs")
+                self._doing(f"{name} runs")
             case BlockChanged():
                 cell.source = _source_of(event.block, name)
             case BlockOutput(output=DisplayOutput(update=True) as update) if not cell.show(update):
@@ -207,6 +208,11 @@ class Teller:
                 self._end(cell, result.status, why.partition("\n")[0] or " ".join(result.outcome.notes))
                 self._live(name, False)
         self._cells.touch(cell)
+
+    def _doing(self, what: str) -> None:
+        """Say what goes on, unless somebody is asked: that is more."""
+        if self._cells.bar["state"] == "working":
+            self._cells.put(text=what)
 
     def _live(self, name: str, lives: bool) -> None:
         if self._depth == 0:
