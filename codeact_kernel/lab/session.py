@@ -11,7 +11,6 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -194,20 +193,18 @@ class Session:
             self.agent.steer(text)
 
     def stop(self) -> None:
-        """End the run that goes on, and its blocks; the agent can go on."""
+        """End the run that goes on, or waits for the agent's start, with its blocks; the agent can go on."""
         if self.agent is not None:
             self.agent.stop()
+        while not self._tasks.empty():
+            if (task := self._tasks.get_nowait()) is not None:
+                task[0].cells.put(state="stopped", ended=self._wall())
+                self._ended(task[0], "cancelled", "", None)
 
     def close(self) -> None:
         """End the agent, with the run that goes on or waits for its start."""
         self.stop()
         self.is_closing = True
-        waiting = []
-        while not self._tasks.empty():
-            waiting.append(self._tasks.get_nowait())
-        for showing, _ in filter(None, waiting):
-            showing.cells.put(state="stopped", ended=self._wall())
-            self._ended(showing, "cancelled", "", None)
         self._tasks.put_nowait(None)
 
     async def live(self, others: Collection[asyncio.Task[None]] = ()) -> None:
@@ -312,9 +309,3 @@ class Session:
         if self._past is not None:
             return Agent.resume(Path(self._past).parent, **options)
         return Agent(**options, workspace=self._workspace)
-
-    async def wait(self) -> None:
-        """Wait until no block of a stopped run is left."""
-        if self.agent is not None:
-            with suppress(RuntimeError):
-                await self.agent.settled()

@@ -20,7 +20,7 @@ def test_the_spec_is_put_below_a_prefix_with_the_python_that_installs_it(codeact
     assert "JUPYTER_PATH=" in said.line
     spec = json.loads((place / "kernel.json").read_text())
     module = ["-Xfrozen_modules=off", "-m", "codeact_kernel.inkernel"]
-    assert spec["argv"] == [sys.executable, *module, "-f", "{connection_file}"]
+    assert spec["argv"] == [sys.executable, *module, "-f", "{connection_file}", "--CodeactApp.magic=True"]
     assert spec["interrupt_mode"] == "message"
     assert {path.name for path in place.iterdir()} == {
         "kernel.json", "logo-32x32.png", "logo-64x64.png", "logo-svg.svg",

@@ -279,11 +279,12 @@ def test_jupyter_execute_and_nbconvert_run_a_notebook(tmp_path):
 
 def test_the_kernelspec_file_is_what_is_shipped():
     here = Path(__file__).resolve().parents[2] / "kernelspec" / "kernel.json"
-    assert json.loads(here.read_text())["argv"][-4:] == [
+    assert json.loads(here.read_text())["argv"][-5:] == [
         "-m",
         "codeact_kernel.inkernel",
         "-f",
         "{connection_file}",
+        "--CodeactApp.magic=True",
     ]
 
 

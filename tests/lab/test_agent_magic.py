@@ -153,6 +153,12 @@ def test_stop_ends_the_block_and_the_agent_can_go_on(notebook):
     assert "I go on." in notebook.run("%agent go on").text
 
 
+def test_a_stop_while_the_agent_starts_is_one_too(notebook):
+    cell = notebook.run("%agent --new --rerun go on", seen="the agent starts", then=notebook.interrupt)
+    assert cell.problem == "The agent was stopped before its first block, and `%agent` goes on with it."
+    assert "I go on." in notebook.run("%agent --rerun go on").text
+
+
 def test_in_the_background_other_cells_run_and_the_output_is_updated(notebook):
     cell = notebook.run("%agent --new --rerun --background slowly please")
     assert notebook.run("print('free')").text == "free\n"

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from IPython.core.magic import no_var_expand
@@ -124,18 +125,23 @@ class AgentMagics:
         link = self._ensure_link()
         parcel = pack(values, link.folder, shell) if values else None
         header, cell = self._asked_by()
-        about = link.ask(
-            "begin",
-            task=task,
-            beside=self._beside(task, values, rows) + (_RETURN if said.output else ""),
-            options=self._options(said, header),
-            new=said.new,
-            parcel=parcel,
-            names=list(values),
-            cell=cell,
-            terminal=not self.is_kernel,
-            rerun=said.rerun,
-        )
+        wanted = {
+            "task": task,
+            "beside": self._beside(task, values, rows) + (_RETURN if said.output else ""),
+            "options": self._options(said, header),
+            "new": said.new,
+            "parcel": parcel,
+            "names": list(values),
+            "cell": cell,
+            "terminal": not self.is_kernel,
+            "rerun": said.rerun,
+        }
+        try:
+            about = link.ask("begin", **wanted)
+        except KeyboardInterrupt:
+            with suppress(AgentError):  # it may have begun, and nobody would wait for it
+                link.ask("stop")
+            raise
         if "known" in about:
             return self._show_known(about["known"])
         return self._running(link, about, header)

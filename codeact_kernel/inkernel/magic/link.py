@@ -62,8 +62,12 @@ class Link:
         # In a context of its own: else, in our kernel, stopping the cell would end what belongs to all cells.
         self._process = Context().run(self._start, command, theirs)
         Context().run(self._listen)
-        self.folder = str(self._answer_of(self._ready, START)["folder"])
-        """Where values can be put for it."""
+        try:
+            self.folder = str(self._answer_of(self._ready, START)["folder"])
+            """Where values can be put for it."""
+        except BaseException:  # also a stop while it starts: nobody would know of it any more
+            self.close()
+            raise
 
     @property
     def is_alive(self) -> bool:
