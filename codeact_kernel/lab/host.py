@@ -10,7 +10,6 @@ import asyncio
 import shutil
 import socket
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ class Host:
         self._writer: asyncio.StreamWriter | None = None
         self._pages = False
         """Whether some page shows what goes on."""
+        self._answering = set[asyncio.Task[None]]()
         self._lives: dict[Session | Replay, asyncio.Task[None]] = {}
         self._replays: dict[str, Replay] = {}
         """By the key under which a recorded run is shown."""
@@ -54,12 +54,17 @@ class Host:
         self._tell({"tell": "ready", "version": __version__, "folder": str(self._folder)})
         try:
             while True:
-                with suppress(ValueError):
-                    head = await reader.readexactly(wire.HEAD)
-                    await self._answer(wire.from_body(await reader.readexactly(wire.length_of(head))))
-        except (asyncio.IncompleteReadError, OSError):
-            pass
+                head = await reader.readexactly(wire.HEAD)
+                asked = wire.from_body(await reader.readexactly(wire.length_of(head)))
+                # Each by itself: a stop does not wait for a slow one. They begin in the order in which they came.
+                answering = asyncio.get_running_loop().create_task(self._answer(asked))
+                self._answering.add(answering)
+                answering.add_done_callback(self._answering.discard)
+        except (asyncio.IncompleteReadError, OSError, ValueError):
+            pass  # the notebook's kernel is gone, or says what cannot be read
         finally:
+            for answering in self._answering:
+                answering.cancel()
             self._writer = None
             for session in self._sessions:
                 session.close()
@@ -76,8 +81,13 @@ class Host:
             answer |= {"ok": True} | (await method(asked) or {})
         except CodeactError as error:
             answer["error"] = error.message
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             answer["error"] = f"this is no request: {error!r}"
+        except OSError as error:
+            answer["error"] = f"{error.filename or 'a file'}: {error.strerror or error}"
+        except Exception as error:  # ours: who asks has to hear of it, and the log, too
+            self._tell(answer | {"error": f"a fault of codeact-kernel: {type(error).__name__}: {error}"})
+            raise
         self._tell(answer)
 
     def _tell(self, message: dict[str, Any]) -> None:

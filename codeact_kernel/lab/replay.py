@@ -38,6 +38,7 @@ class Replay:
         if not 0 <= speed < float("inf"):
             raise ConfigError(f"--speed {speed}: it is a number that is not negative")
         self._recorded = RecordedRun.load(file)
+        self._moments = moments(self._recorded)
         self._speed = speed
         self._step = step
         self._stopped = asyncio.Event()
@@ -75,7 +76,7 @@ class Replay:
         assert showing is not None
         async with showing:
             before: float | None = None
-            for at, event in moments(self._recorded):
+            for at, event in self._moments:
                 wait = 0.0 if before is None or not self._speed or self._step else (at - before) / self._speed
                 before = at
                 if self._step and isinstance(event, TurnStarted) and event.turn > 1:

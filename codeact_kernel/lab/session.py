@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from codeact_kernel.agent import Agent, Run, load_settings
-from codeact_kernel.agent.config import Settings
 from codeact_kernel.errors import CodeactError, ConfigError
 from codeact_kernel.events import Event
 from codeact_kernel.lab.asking import Asking
@@ -109,7 +108,7 @@ class Session:
         self._returned: str | None = None
         self._notes: list[str] = []
         """What it shall hear once it has started."""
-        self._settings = self._read_settings()
+        self._settings = load_settings(workspace)
         self._results = Results() if results is None else results
         self._key = ""
         """Of the latest task."""
@@ -208,7 +207,7 @@ class Session:
         self._tasks.put_nowait(None)
 
     async def live(self, others: Collection[asyncio.Task[None]] = ()) -> None:
-        """Live: start the agent and do its tasks, one after the other, until `close`. Does not raise.
+        """Live: start the agent and do its tasks, one after the other, until `close`.
 
         Args:
             others: Lives that are ending; one of them may still hold the record that this one goes on with.
@@ -220,7 +219,10 @@ class Session:
                 while (task := await self._tasks.get()) is not None:
                     await self._work(*task)
         except CodeactError as error:
-            await self._failed(error)
+            self._fail_all(error.message)
+        except Exception as error:
+            self._fail_all(_ours(error))
+            raise
         finally:
             self.agent, self.ended = None, True
 
@@ -256,9 +258,11 @@ class Session:
                     self.agent.steer(self._notes.pop(0))
                 run = await self.agent.run(wanted.task + wanted.beside, **limits)
             except CodeactError as error:
-                self._say_failed(showing, error)
-                self._ended(showing, "failed", error.message, None)
+                self._fail(showing, error.message)
                 return
+            except Exception as error:  # ours: the cell that waits has to hear of it, and the log, too
+                self._fail(showing, _ours(error))
+                raise
             finally:
                 self._showing = None
             self._ended(showing, run.stop, run.message, run)
@@ -279,20 +283,15 @@ class Session:
             self._results.keep(self._keys[showing.cells.run], {**about, "ended": self._wall(), "data": data})
         self._tell({"tell": "ended", **about})
 
-    def _say_failed(self, showing: Showing, error: CodeactError) -> None:
-        showing.cells.put(state="failed", text=error.message, ended=self._wall(), blocks=[])
+    def _fail(self, showing: Showing, why: str) -> None:
+        showing.cells.put(state="failed", text=why, ended=self._wall(), blocks=[])
+        self._ended(showing, "failed", why, None)
 
-    async def _failed(self, error: CodeactError) -> None:
+    def _fail_all(self, why: str) -> None:
         """Tell all who wait that the agent did not start, or was lost."""
         while not self._tasks.empty():
-            if (task := self._tasks.get_nowait()) is None:
-                continue
-            async with task[0]:
-                self._say_failed(task[0], error)
-            self._ended(task[0], "failed", error.message, None)
-
-    def _read_settings(self) -> Settings:
-        return load_settings(self._workspace)
+            if (task := self._tasks.get_nowait()) is not None:
+                self._fail(task[0], why)
 
     def _make(self) -> Agent:
         options = dict(self.options)
@@ -309,3 +308,7 @@ class Session:
         if self._past is not None:
             return Agent.resume(Path(self._past).parent, **options)
         return Agent(**options, workspace=self._workspace)
+
+
+def _ours(error: Exception) -> str:
+    return f"a fault of codeact-kernel: {type(error).__name__}: {error}"

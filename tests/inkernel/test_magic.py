@@ -15,6 +15,7 @@ from codeact_kernel.inkernel.magic.failure import Failures
 from codeact_kernel.inkernel.magic.line import make_parser, questions, read_line
 from codeact_kernel.inkernel.magic.link import AgentError, Link
 from codeact_kernel.inkernel.magic.pages import HELLO, Pages
+from codeact_kernel.inkernel.magic.running import Running
 from codeact_kernel.inkernel.magic.values import chosen, pack, unpack
 
 
@@ -365,3 +366,59 @@ def test_a_stop_and_the_agents_own_cells_are_no_error_to_fix():
     )
     with pytest.raises(AgentError, match="no cell has failed"):
         failures.told()
+
+
+# -- a run as its cell sees it ----------------------------------------------------------------------------------
+
+
+class Quiet:
+    """What of a shell and a link a run needs."""
+
+    def __init__(self, *interrupts):
+        self.asked, self.display_pub = [], self
+
+    def publish(self, data, metadata, **how):
+        pass
+
+    def ask(self, do, **about):
+        self.asked.append(do)
+        raise AgentError("the agent is not at work")
+
+
+END = {"tell": "ended", "stop": "answered", "message": "", "answer": "4", "file": None, "at": "b1"}
+
+
+def run_of(quiet):
+    return Running(quiet, quiet, {"run": "r"}, terminal=False)
+
+
+def test_a_stop_that_comes_too_late_takes_no_answer_away():
+    quiet = Quiet()
+    running = run_of(quiet)
+
+    class Pressed:
+        """What waits is interrupted once, and then there is the end."""
+
+        def __init__(self):
+            self.left = [KeyboardInterrupt, END]
+
+        def get(self, timeout):
+            if isinstance(said := self.left.pop(0), dict):
+                return said
+            raise said
+
+    running._said = Pressed()
+    assert running.wait(ask=False) == END
+    assert quiet.asked == ["stop"]
+
+
+def test_what_cannot_be_bound_in_the_background_is_told_and_ends_nothing_else(capsys):
+    running = run_of(Quiet())
+
+    def bind(end):
+        raise AgentError("it cannot be read here")
+
+    running.leave(bind)
+    running.take(END)
+    assert capsys.readouterr().out == "it cannot be read here\n"
+    assert (running.end["stop"], running.end["message"]) == ("failed", "it cannot be read here")

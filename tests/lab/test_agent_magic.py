@@ -8,7 +8,7 @@ import subprocess
 
 import psutil
 import pytest
-from notebook import Notebook
+from magic_notebook import Notebook
 
 from codeact_kernel.testing import ScriptedEndpoint
 

@@ -40,6 +40,8 @@ _SETTINGS = {
     "maxCost": "max_cost",
 }
 """What a page's settings say, and whose value that is where the line says nothing."""
+_EXAMINED = 120.0
+"""Seconds that looking at everything may take: a kernel is started for it."""
 _FIRST_PAGE = 0.5
 """Seconds that the first run waits for the page, which may have heard just now that it may come."""
 _RETURN = (
@@ -125,7 +127,7 @@ class AgentMagics:
         link = self._ensure_link()
         parcel = pack(values, link.folder, shell) if values else None
         header, cell = self._asked_by()
-        wanted = {
+        wanted: dict[str, Any] = {
             "task": task,
             "beside": self._beside(task, values, rows) + (_RETURN if said.output else ""),
             "options": self._options(said, header),
@@ -150,7 +152,7 @@ class AgentMagics:
         """Begin to show a recorded run again."""
         link = self._ensure_link()
         header, cell = self._asked_by()
-        how = {"cell": cell, "terminal": not self.is_kernel}
+        how: dict[str, Any] = {"cell": cell, "terminal": not self.is_kernel}
         about = link.ask("replay", file=os.path.abspath(said.replay), speed=said.speed, step=said.step, **how)  # noqa: PTH100
         return self._running(link, about, header)
 
@@ -187,7 +189,7 @@ class AgentMagics:
     def _finish(self, running: Running, output: str | None) -> None:
         """Wait for a run's end, and bind what it gives."""
         end = running.wait(ask=not self.pages.there)
-        if end["stop"] == "cancelled":
+        if end["stop"] == "cancelled" or (running.presses and end["stop"] == "failed"):
             raise running.stopped()
         if end["stop"] != "answered":
             raise AgentError(end["message"] or f"the run ended: {end['stop']}")
@@ -270,7 +272,11 @@ class AgentMagics:
             has = "has our extension" if self.pages.there else "has not: outputs are shown as HTML"
             print(f"this page: {has}")
         link = self._ensure_link()
-        print("\n".join(link.ask("doctor", model=said.model, base_url=said.base_url)["findings"]))
+        print(
+            "\n".join(
+                link.ask("doctor", within=_EXAMINED, model=said.model, base_url=said.base_url)["findings"]
+            )
+        )
 
     # -- the host -----------------------------------------------------------------------------------------
 

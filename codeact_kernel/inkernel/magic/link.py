@@ -74,11 +74,12 @@ class Link:
         """Whether it can be asked something."""
         return self._process.poll() is None
 
-    def ask(self, do: str, **about: Any) -> dict[str, Any]:
+    def ask(self, do: str, *, within: float = ANSWER, **about: Any) -> dict[str, Any]:
         """Ask the host.
 
         Args:
             do: What it shall do.
+            within: Seconds that it may take to answer.
             **about: What belongs to that.
 
         Returns:
@@ -94,7 +95,7 @@ class Link:
             self._waiting[number] = future
             with suppress(OSError):  # it is ending: the thread that reads will know why
                 self._socket.sendall(wire.to_frame({"do": do, "number": number, **about}))
-        answer = self._answer_of(future, ANSWER)
+        answer = self._answer_of(future, within)
         if "error" in answer:
             raise AgentError(str(answer["error"]))
         return answer
@@ -134,6 +135,8 @@ class Link:
         with suppress(OSError, ValueError):
             while (message := wire.read_frame(self._socket.recv)) is not None:
                 self._take(message)
+        with suppress(OSError):  # what cannot be read ends it, too
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._process.wait()
         with self._lock:
             self._gone = self._why_gone()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from codeact_kernel.inkernel.magic.link import AgentError, Link
@@ -38,6 +39,8 @@ class Running:
         self.key: str = about["run"]
         self.about = about
         self.end: dict[str, Any] | None = None
+        self.presses = 0
+        """How often the person has pressed stop."""
         self.questions: dict[str, dict[str, Any]] = {}
         """What waits for a decision."""
         self._shell = shell
@@ -66,14 +69,10 @@ class Running:
             ask: Whether questions are asked here, where no page asks them.
 
         Returns:
-            Its end.
-
-        Raises:
-            AgentStopped: If the person has stopped it.
-            AgentError: If the host is gone.
+            Its end, also where the person has pressed stop: it may have been answered already.
         """
         with self._lock:
-            self._in_cell, presses = True, 0
+            self._in_cell = True
         while self.end is None:
             try:
                 self._show(self._said.get(timeout=_STEP))
@@ -82,22 +81,19 @@ class Running:
             except queue.Empty:
                 continue
             except KeyboardInterrupt:
-                presses += 1
-                self._link.ask("stop" if presses == 1 else "end", run=self.key)
-        if presses:
-            raise self.stopped(ended=presses > 1)
+                self.presses += 1
+                with suppress(AgentError):  # it has just ended by itself
+                    self._link.ask("stop" if self.presses == 1 else "end", run=self.key)
         return self.end
 
-    def stopped(self, *, ended: bool = False) -> AgentStopped:
-        """What the cell raises when the run was stopped.
-
-        Args:
-            ended: Whether the agent has ended with it.
-        """
+    def stopped(self) -> AgentStopped:
+        """What the cell raises when the run was stopped."""
         at = (self.end or {}).get("at")
         where = f"in block {at}" if at else "before its first block"
         goes_on = (
-            "and has ended: the next `%agent` begins a new one" if ended else "and `%agent` goes on with it"
+            "and has ended: the next `%agent` begins a new one"
+            if self.presses > 1
+            else "and `%agent` goes on with it"
         )
         return AgentStopped(f"The agent was stopped {where}, {goes_on}.")
 
@@ -140,7 +136,11 @@ class Running:
             case "text":
                 print(message["text"], flush=True)
             case "ended":
-                self._then(message)
+                try:
+                    self._then(message)
+                except AgentError as error:  # who waits for it later is told, and who does not, here
+                    message = message | {"stop": "failed", "message": str(error)}
+                    print(error)
                 self.end = message
             case "gone":
                 self.end = {"stop": "failed", "message": message["message"], "answer": None, "file": None}
