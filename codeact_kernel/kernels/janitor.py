@@ -83,22 +83,25 @@ def _start() -> IO[bytes]:
     return process.stdin
 
 
-def descendants(root: int) -> list[int]:
-    """The processes below one, from /proc.
+def descendants(root: int, proc: str = "/proc") -> list[int]:
+    """The processes below one.
 
     Args:
         root: The process at the top; not part of the result.
+        proc: Where the system tells of processes.
 
     Returns:
         Their ids, parents before children, without those that have ended; empty where there is no /proc.
     """
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for name in os.listdir(proc) if os.path.isdir(proc) else ():  # noqa: PTH112, PTH208
+        # One that ends while it is looked at may be any error, and is none of the others' business.
         with contextlib.suppress(OSError, ValueError, IndexError):
+            pid = int(name)
             # The name stands in brackets and may hold anything.
-            fields = entry.read_bytes().rpartition(b")")[2].split()
+            fields = Path(proc, name, "stat").read_bytes().rpartition(b")")[2].split()
             if fields[0] != b"Z":
-                children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+                children.setdefault(int(fields[1]), []).append(pid)
     found, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])

@@ -62,6 +62,17 @@ def start_host(workspace: Path, code: str) -> subprocess.Popen[str]:
     )
 
 
+def test_a_process_that_cannot_be_looked_at_hides_no_other(tmp_path):
+    for pid, parent, state in ((2, 1, "S"), (3, 2, "R"), (4, 3, "Z"), (5, 9, "S")):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a ) b) {state} {parent} 0")
+    (tmp_path / "6").mkdir()  # it has just ended
+    (tmp_path / "7").symlink_to("x" * 300)  # an error that is neither "no such file" nor a refusal
+    (tmp_path / "self").mkdir()
+    assert descendants(1, str(tmp_path)) == [2, 3]
+    assert descendants(1, str(tmp_path / "nowhere")) == []
+
+
 @pytest.mark.parametrize("code", CODES)
 async def test_a_killed_host_leaves_no_kernel_no_child_and_no_folder(tmp_path, code):
     process = start_host(tmp_path, CODES[code])
